@@ -95,6 +95,15 @@ COMMANDS = [
 ]
 
 
+# Of bench/threads.c: what part of the mean the slowest thread gets.
+Threads = collections.namedtuple("Threads", "name fast_path threads seconds goal")
+THREADS = [
+    Threads("84 threads", "on", 84, 3, Goal(">=", 0.1, 0.5)),
+    Threads("256 threads", "on", 256, 3, Goal(">=", 0.1, 0.5)),
+    Threads("256 threads, fast path off", "off", 256, 3, Goal(">=", 0.1, 0.5)),
+]
+
+
 def behind(goal, value):
     """Whether it does not reach what it must. What could not be measured is told of elsewhere."""
     if goal is None or value is None:

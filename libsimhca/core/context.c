@@ -20,6 +20,7 @@
 #define WIPED_AT_A_TIME (4ull << 20)
 #define MOST_SPARES 8	      /* of a context: each is a descriptor */
 #define SEGMENTS_OF_A_SIZE 16 /* then they are twice as large, up to 8 TiB in all */
+#define FIRST_OWN_SLOTS 16    /* then twice as many, up to SIMHCA_MAX_OWN_SEGMENTS */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -97,8 +98,10 @@ static struct simhca_segment *find_segment(const struct simhca_context *context,
 
 	if (number < SIMHCA_MAX_SEGMENTS)
 		segment = &context->segment[number];
-	else
+	else if (number % SIMHCA_MAX_OWN_SEGMENTS < context->own_slots)
 		segment = &context->own_segment[number % SIMHCA_MAX_OWN_SEGMENTS];
+	else
+		return NULL;
 	return segment->base && segment->number == number ? (struct simhca_segment *)segment : NULL;
 }
 
@@ -126,25 +129,36 @@ static uint64_t carve(struct simhca_segment *segment, uint64_t bytes)
 	return UINT64_MAX;
 }
 
+static bool has_room(const struct simhca_segment *segment, uint64_t size)
+{
+	const struct simhca_hole *hole = segment->holes;
+
+	while (hole && hole->length < size)
+		hole = hole->next;
+	return hole;
+}
+
+int simhca_context_room(struct simhca_context *context, uint64_t bytes, uint32_t *number,
+			struct simhca_why *why)
+{
+	uint64_t size = round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT);
+	uint64_t grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
+
+	for (*number = 0; *number < context->segments; ++*number)
+		if (has_room(&context->segment[*number], size))
+			return 0;
+	return simhca_context_add_segment(context, size > grown ? round_up(size, 1u << 20) : grown,
+					  why);
+}
+
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			   struct simhca_mem_ref *where, struct simhca_why *why)
 {
-	uint64_t size = round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT), offset, grown;
-	uint32_t i;
+	uint32_t number;
 
-	for (i = 0; i < context->segments; i++) {
-		offset = carve(&context->segment[i], size);
-		if (offset != UINT64_MAX)
-			goto found;
-	}
-	grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
-	if (simhca_context_add_segment(context, size > grown ? round_up(size, 1u << 20) : grown,
-				       why))
+	if (simhca_context_room(context, bytes, &number, why))
 		return NULL;
-	offset = carve(&context->segment[i], size);
-found:
-	*where = (struct simhca_mem_ref){ .segment = i, .offset = offset };
-	return context->segment[i].base + offset;
+	return simhca_context_alloc_in(context, number, bytes, where);
 }
 
 /* Each holds a descriptor, and those are shared: a program has half of them at most. */
@@ -164,23 +178,52 @@ static bool may_have_own_segment(const struct simhca_context *context)
 	return !most || (all < most && of_program < most / 2);
 }
 
+/* Twice as many places, each with the last number that it would have had; false: out of memory. */
+static bool add_own_slots(struct simhca_context *context)
+{
+	uint32_t slots = context->own_slots ? context->own_slots * 2 : FIRST_OWN_SLOTS;
+	struct simhca_segment *more =
+		realloc(context->own_segment, slots * sizeof(*context->own_segment));
+
+	if (!more)
+		return false;
+	context->own_segment = more;
+	for (; context->own_slots < slots; context->own_slots++)
+		more[context->own_slots] =
+			(struct simhca_segment){ .fd = -1, .number = context->own_slots };
+	return true;
+}
+
+/* What was in its place before is not meant by an old number. */
+static uint32_t next_number(uint32_t number)
+{
+	number += SIMHCA_MAX_OWN_SEGMENTS;
+	return number < SIMHCA_MAX_OWN_SEGMENTS ? number + SIMHCA_MAX_OWN_SEGMENTS : number;
+}
+
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes)
 {
-	struct simhca_segment *segment = context->own_segment;
+	struct simhca_segment *segment;
 
-	if (!may_have_own_segment(context))
+	if (!may_have_own_segment(context) ||
+	    (context->own_segments == context->own_slots && !add_own_slots(context)))
 		return 0;
-	while (segment->base)
-		segment++;
-	/* What was there before is not meant by an old number. */
-	if (make_segment(segment,
-			 (segment->number ? segment->number
-					  : (uint32_t)(segment - context->own_segment)) +
-				 SIMHCA_MAX_OWN_SEGMENTS,
-			 round_up(bytes, 4096)))
+	for (segment = context->own_segment; segment->base; segment++)
+		;
+	if (make_segment(segment, next_number(segment->number), round_up(bytes, 4096)))
 		return 0;
 	context->own_segments++;
 	return segment->number;
+}
+
+int simhca_context_place(struct simhca_context *context, uint64_t bytes, bool fast, uint32_t *own,
+			 uint32_t *segment, struct simhca_why *why)
+{
+	*own = fast && context->device->config.fast_path
+		       ? simhca_context_own_segment(context, bytes)
+		       : 0;
+	*segment = *own;
+	return *own ? 0 : simhca_context_room(context, bytes, segment, why);
 }
 
 void *simhca_context_alloc_in(struct simhca_context *context, uint32_t number, uint64_t bytes,
@@ -362,8 +405,11 @@ void simhca_context_drop_segments(struct simhca_context *context)
 {
 	for (uint32_t i = 0; i < context->segments; i++)
 		drop(context, &context->segment[i]);
-	for (uint32_t i = 0; i < SIMHCA_MAX_OWN_SEGMENTS; i++)
+	for (uint32_t i = 0; i < context->own_slots; i++)
 		drop(context, &context->own_segment[i]);
+	free(context->own_segment);
+	context->own_segment = NULL;
+	context->own_slots = 0;
 }
 
 void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name)

@@ -73,8 +73,8 @@ struct simhca_context {
 	struct simhca_ctx_mem *mem;
 	struct simhca_segment segment[SIMHCA_MAX_SEGMENTS];
 	/* Each of one queue, whose owner's peer may have it as well. */
-	struct simhca_segment own_segment[SIMHCA_MAX_OWN_SEGMENTS];
-	uint32_t segments, own_segments, spares;
+	struct simhca_segment *own_segment;
+	uint32_t segments, own_segments, own_slots, spares;
 	struct simhca_mm *mms;
 	struct {
 		struct simhca_mm *mm; /* NULL: none */
@@ -101,18 +101,31 @@ struct simhca_context {
 int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
 			       struct simhca_why *why);
 void simhca_context_drop_segments(struct simhca_context *context);
+/*
+ * A segment that has room for so many bytes in pieces, so that they all can lie in it; another one
+ * if none has. 0 or -errno, and why says.
+ */
+int simhca_context_room(struct simhca_context *context, uint64_t bytes, uint32_t *segment,
+			struct simhca_why *why);
 /* Zeroed memory in the context's segments; *where and the address in this process. NULL: why says.
  */
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 			   struct simhca_mem_ref *where, struct simhca_why *why);
 /*
- * The same in a segment for this queue alone, which has room for so many bytes in such pieces. It
+ * The same in one that has room for so many bytes in such pieces. A segment for this queue alone
  * goes with the last of them.
  */
 void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, uint64_t bytes,
 			      struct simhca_mem_ref *where);
 /* Its number; 0: there is none such to be had. */
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
+/*
+ * A queue that is being made, of so many bytes: in which segment all of it shall lie. Where programs
+ * may come (fast) it gets one for itself, *own, if there is one to be had; else *own is 0. 0 or
+ * -errno, and why says.
+ */
+int simhca_context_place(struct simhca_context *context, uint64_t bytes, bool fast, uint32_t *own,
+			 uint32_t *segment, struct simhca_why *why);
 /*
  * So that who maps such a segment has nothing of it any more: a file of its size, all zero, or
  * -errno; and that file takes the place of the one that the segment has, at the same addresses. 0

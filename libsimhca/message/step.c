@@ -923,7 +923,7 @@ bool simhca_step(struct simhca_step *step)
 	uint32_t name = simhca_step_name(step);
 	bool all = false, wanted = false;
 	int why = DONE;
-	uint32_t left = simhca_step_most_rounds(step);
+	uint32_t left = simhca_step_most_rounds(step), state;
 
 	while (!all && why == DONE && !wanted && left--) {
 		struct held held = { .events = false };
@@ -932,8 +932,11 @@ bool simhca_step(struct simhca_step *step)
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_SLOW_OWNER;
 		if (simhca_step_acquire_own(step, name, &held.req_generation)) {
-			if (simhca_step_acquire(&step->peer.mem->resp_owner, name,
-						&held.resp_generation)) {
+			/* Another queue may lie where the peer's were. */
+			if (!simhca_step_may(step, &state)) {
+				why = SIMHCA_SLOW_STATE;
+			} else if (simhca_step_acquire(&step->peer.mem->resp_owner, name,
+						       &held.resp_generation)) {
 				all = run(step, &held, &why);
 				commit_responder(step, &held);
 				simhca_step_end(&step->peer.mem->resp_owner, name);

@@ -36,18 +36,18 @@ static bool carries(const struct simhca_qp *qp)
 	       (!qp->srq || qp->srq->type == SIMHCA_SRQT_BASIC);
 }
 
-void simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes)
+int simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes, uint32_t *segment,
+			 struct simhca_why *why)
 {
 	struct simhca_context *context = qp->context;
 
-	if (!context->device->config.fast_path || qp->fastpath.none || !carries(qp))
-		return;
-	qp->fastpath.steps.mem = simhca_context_alloc(context, sizeof(*qp->fastpath.steps.mem),
-						      &qp->fastpath.mem_ref, NULL);
-	if (qp->fastpath.steps.mem)
-		qp->fastpath.segment = simhca_context_own_segment(context, bytes);
-	if (qp->fastpath.segment && qp->srq && qp->type != SIMHCA_QPT_UD)
+	if (context->device->config.fast_path && !qp->fastpath.none && carries(qp))
+		qp->fastpath.steps.mem = simhca_context_alloc(
+			context, sizeof(*qp->fastpath.steps.mem), &qp->fastpath.mem_ref, NULL);
+	if (qp->fastpath.steps.mem && qp->srq && qp->type != SIMHCA_QPT_UD)
 		qp->claimant = simhca_claimant_add(qp->srq->claimants);
+	return simhca_context_place(context, bytes, qp->fastpath.steps.mem, &qp->fastpath.segment,
+				    segment, why);
 }
 
 void simhca_fastpath_free(struct simhca_qp *qp)
@@ -127,9 +127,21 @@ static bool counts(const struct simhca_qp *qp)
 static bool gives_wqes(const struct simhca_qp *qp)
 {
 	if (qp->srq)
-		return qp->srq->shared.segment && !qp->srq->shared.spare.base &&
-		       (qp->claimant || qp->type == SIMHCA_QPT_UD);
+		return !qp->srq->shared.spare.base && (qp->claimant || qp->type == SIMHCA_QPT_UD);
 	return qp->type != SIMHCA_QPT_UD || qp->rq_view.mem;
+}
+
+/*
+ * Whether the asker may have the segments that the QP's queues lie in. What lies alone is for
+ * whoever is attached. What lies beside other queues is for the process that has them all anyway.
+ */
+static bool may_have_segments(const struct simhca_qp *peer, const struct simhca_mm *asker)
+{
+	if (asker && asker->pid == peer->context->offer.mm->pid)
+		return peer->fastpath.steps.mem && peer->recv_cq->shared.is_whole &&
+		       (!peer->srq || peer->srq->shared.is_whole);
+	return peer->fastpath.segment && peer->recv_cq->shared.segment &&
+	       (!peer->srq || peer->srq->shared.segment);
 }
 
 /* Whom it sends to, on this device; or NULL. */
@@ -149,8 +161,8 @@ static struct simhca_qp *addressed_by(const struct simhca_qp *qp, const struct s
 }
 
 /* Its peer, if the two can do without the device; or NULL, and why says what is in the way. */
-static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca_av *av,
-				 uint32_t qpn, struct simhca_why *why)
+static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca_mm *asker,
+				 const struct simhca_av *av, uint32_t qpn, struct simhca_why *why)
 {
 	struct simhca_qp *peer = NULL;
 	uint32_t state;
@@ -174,10 +186,10 @@ static struct simhca_qp *peer_of(const struct simhca_qp *qp, const struct simhca
 		return NULL;
 	}
 	state = simhca_qp_state(peer);
-	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !peer->fastpath.segment ||
-	    !peer->recv_cq->shared.segment || !accepts_cqes(peer->recv_cq) || !gives_wqes(peer) ||
-	    counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu || !peer->context->offer.mm ||
-	    atomic_load(&peer->context->offer.mm->gone)) {
+	if ((state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS) || !accepts_cqes(peer->recv_cq) ||
+	    !gives_wqes(peer) || counts(peer) || peer->qpc->path_mtu != qp->qpc->path_mtu ||
+	    !peer->context->offer.mm || atomic_load(&peer->context->offer.mm->gone) ||
+	    !may_have_segments(peer, asker)) {
 		simhca_why(why, ENOTCONN, "only the device carries messages for the QP's peer");
 		return NULL;
 	}
@@ -192,7 +204,7 @@ int simhca_find_peer(struct simhca_context *context, const struct simhca_find_pe
 
 	if (!qp)
 		return -ENOENT;
-	peer = peer_of(qp, &req->av, req->dest_qpn, why);
+	peer = peer_of(qp, context->offer.mm, &req->av, req->dest_qpn, why);
 	if (!peer)
 		return -ENOTCONN;
 	if (context->offer.mm)
@@ -282,7 +294,7 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 		reply->slot_data = peer->slot_data;
 		reply->rq = peer->rq_ref.offset;
 		reply->claims = peer->claims_ref.offset;
-		return simhca_context_segment(peer->context, peer->fastpath.segment,
+		return simhca_context_segment(peer->context, peer->mem_ref.segment,
 					      &reply->rq_size);
 	}
 	reply->is_srq = 1;
@@ -292,7 +304,7 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 	reply->rq_pd = srq->pd->number;
 	reply->rq = srq->ring_ref.offset;
 	reply->claims = srq->mem_ref.offset;
-	return simhca_context_segment(peer->context, srq->shared.segment, &reply->rq_size);
+	return simhca_context_segment(peer->context, srq->mem_ref.segment, &reply->rq_size);
 }
 
 int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *mm,
@@ -306,7 +318,7 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 
 	if (!qp)
 		return -ENOENT;
-	peer = peer_of(qp, &req->av, req->dest_qpn, why);
+	peer = peer_of(qp, mm, &req->av, req->dest_qpn, why);
 	if (!peer)
 		return -ENOTCONN;
 	if (memcmp(&req->secret, &peer->context->offer.secret, sizeof(req->secret)) != 0)
@@ -345,8 +357,8 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 	if (attached->own_pid != attached->peer_pid)
 		simhca_hand_out(peer);
 	attached->fds[0] =
-		simhca_context_segment(peer->context, peer->fastpath.segment, &reply->qp_size);
-	attached->fds[1] = simhca_context_segment(peer->context, peer->recv_cq->shared.segment,
+		simhca_context_segment(peer->context, peer->mem_ref.segment, &reply->qp_size);
+	attached->fds[1] = simhca_context_segment(peer->context, peer->recv_cq->mem_ref.segment,
 						  &reply->cq_size);
 	attached->fds[2] = show_receives(peer, reply);
 	return 0;

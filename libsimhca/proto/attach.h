@@ -19,8 +19,9 @@ struct simhca_qp;
 struct simhca_usage_sum;
 struct simhca_why;
 
-/* A QP that is being made, whose memory takes so many bytes: what it has of this. */
-void simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes);
+/* simhca_context_place() of a QP that is being made, and what else it has of this. */
+int simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes, uint32_t *segment,
+			 struct simhca_why *why);
 void simhca_fastpath_free(struct simhca_qp *qp);
 /*
  * The QP starts over, and a peer that had its memory is to have none of what the QP has from here
@@ -30,14 +31,6 @@ void simhca_fastpath_free(struct simhca_qp *qp);
  */
 int simhca_fastpath_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why);
 uint32_t simhca_fastpath_revoke(struct simhca_qp *qp, int fd);
-/* Where a CQ that is being made shall lie; 0: anywhere. */
-static inline uint32_t simhca_fastpath_segment(struct simhca_context *context, uint64_t state,
-					       uint64_t ring)
-{
-	return context->device->config.fast_path
-		       ? simhca_context_own_segment(context, state + ring + 2 * SIMHCA_CONTEXT_UNIT)
-		       : 0;
-}
 /*
  * The QP goes, and no step of it is under way, unless its program ended there: mends what that left
  * behind. False: somebody is at the peer, or many events are due.

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "attach.h"
 #include "cq.h"
 #include "core/context.h"
 #include "core/fabric.h"
@@ -297,12 +296,26 @@ static uint64_t ring_bytes(uint32_t entries)
 	return (uint64_t)entries * sizeof(struct simhca_cqe);
 }
 
-static void *alloc(struct simhca_cq *cq, uint64_t bytes, struct simhca_mem_ref *where,
-		   struct simhca_why *why)
+/* Its state and its ring, in one segment. 0 or -errno. */
+static int alloc(struct simhca_cq *cq, struct simhca_why *why)
 {
-	if (cq->shared.segment)
-		return simhca_context_alloc_in(cq->context, cq->shared.segment, bytes, where);
-	return simhca_context_alloc(cq->context, bytes, where, why);
+	struct simhca_context *context = cq->context;
+	const uint64_t bytes = ring_bytes(cq->view.entries);
+	uint32_t segment;
+	int ret;
+
+	cq->shared.is_whole = cq->view.entries <= MOST_FOR_FAST_PATH;
+	ret = simhca_context_place(context, sizeof(*cq->view.mem) + bytes + 2 * SIMHCA_CONTEXT_UNIT,
+				   cq->shared.is_whole, &cq->shared.segment, &segment, why);
+	if (ret)
+		return ret;
+	cq->view.mem =
+		simhca_context_alloc_in(context, segment, sizeof(*cq->view.mem), &cq->mem_ref);
+	if (!cq->view.mem)
+		return -ENOMEM;
+	memset(cq->view.mem, 0, sizeof(*cq->view.mem));
+	cq->view.ring = simhca_context_alloc_in(context, segment, bytes, &cq->ring_ref);
+	return cq->view.ring ? 0 : -ENOMEM;
 }
 
 static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
@@ -346,16 +359,8 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	cq->view.overruns = req->flags & SIMHCA_CQ_IGNORE_OVERRUN;
 	cq->user_handle = req->user_handle;
 	cq->channel = req->channel;
-	ret = -ENOMEM;
-	if (cq->view.entries <= MOST_FOR_FAST_PATH)
-		cq->shared.segment = simhca_fastpath_segment(context, sizeof(*cq->view.mem),
-							     ring_bytes(cq->view.entries));
-	cq->view.mem = alloc(cq, sizeof(*cq->view.mem), &cq->mem_ref, why);
-	if (!cq->view.mem)
-		goto fail;
-	memset(cq->view.mem, 0, sizeof(*cq->view.mem));
-	cq->view.ring = alloc(cq, ring_bytes(cq->view.entries), &cq->ring_ref, why);
-	if (!cq->view.ring)
+	ret = alloc(cq, why);
+	if (ret)
 		goto fail;
 	ret = simhca_object_add(context, SIMHCA_OBJ_CQ, cq, &reply->handle, why);
 	if (ret)
@@ -465,6 +470,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 		goto moved;
 	/* No program has the new ring, and nobody writes to the old one any more. */
 	cq->shared.segment = 0;
+	cq->shared.is_whole = false;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;

@@ -180,17 +180,10 @@ static uint64_t round_up(uint64_t bytes)
 	return (bytes + SIMHCA_CONTEXT_UNIT - 1) / SIMHCA_CONTEXT_UNIT * SIMHCA_CONTEXT_UNIT;
 }
 
-static void *alloc_ring(struct simhca_qp *qp, uint64_t bytes, struct simhca_mem_ref *where,
-			struct simhca_why *why)
+static int alloc_claims(struct simhca_qp *qp, uint32_t segment, uint32_t max_sge)
 {
-	if (qp->fastpath.segment)
-		return simhca_context_alloc_in(qp->context, qp->fastpath.segment, bytes, where);
-	return simhca_context_alloc(qp->context, bytes, where, why);
-}
-
-static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_why *why)
-{
-	struct simhca_srq_mem *mem = alloc_ring(qp, sizeof(*mem), &qp->claims_ref, why);
+	struct simhca_srq_mem *mem =
+		simhca_context_alloc_in(qp->context, segment, sizeof(*mem), &qp->claims_ref);
 
 	if (!mem)
 		return -ENOMEM;
@@ -206,19 +199,26 @@ static int alloc_claims(struct simhca_qp *qp, uint32_t max_sge, struct simhca_wh
 
 static int alloc_rings(struct simhca_qp *qp, uint32_t max_recv_sge, struct simhca_why *why)
 {
-	simhca_fastpath_init(qp, round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
-					 round_up(rq_bytes(qp)) + round_up(claims_bytes(qp)));
-	qp->mem = alloc_ring(qp, mem_bytes(qp), &qp->mem_ref, why);
+	struct simhca_context *context = qp->context;
+	uint32_t segment;
+	int ret = simhca_fastpath_init(qp,
+				       round_up(mem_bytes(qp)) + round_up(sq_bytes(qp)) +
+					       round_up(rq_bytes(qp)) + round_up(claims_bytes(qp)),
+				       &segment, why);
+
+	if (ret)
+		return ret;
+	qp->mem = simhca_context_alloc_in(context, segment, mem_bytes(qp), &qp->mem_ref);
 	if (qp->mem && qp->sq_entries)
-		qp->sq = alloc_ring(qp, sq_bytes(qp), &qp->sq_ref, why);
+		qp->sq = simhca_context_alloc_in(context, segment, sq_bytes(qp), &qp->sq_ref);
 	if (qp->mem && (qp->sq || !qp->sq_entries) && qp->rq_entries)
-		qp->rq = alloc_ring(qp, rq_bytes(qp), &qp->rq_ref, why);
+		qp->rq = simhca_context_alloc_in(context, segment, rq_bytes(qp), &qp->rq_ref);
 	if (!qp->mem || (qp->sq_entries && !qp->sq) || (qp->rq_entries && !qp->rq))
 		return -ENOMEM;
 	memset(qp->mem, 0, sizeof(*qp->mem));
 	if (qp->srq || takes_claims(qp))
 		qp->recv_copy = (char *)(qp->mem + 1);
-	return takes_claims(qp) ? alloc_claims(qp, max_recv_sge, why) : 0;
+	return takes_claims(qp) ? alloc_claims(qp, segment, max_recv_sge) : 0;
 }
 
 struct simhca_qp *simhca_qp_alloc(struct simhca_context *context, uint32_t type,

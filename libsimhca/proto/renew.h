@@ -19,6 +19,7 @@ struct simhca_qp;
 /* What other programs have of a queue. Control functions. */
 struct simhca_shared {
 	uint32_t segment; /* that the queue lies in, and nothing else, for the fast path; 0: none */
+	bool is_whole;	  /* all of it lies in one segment, and programs may complete there */
 	bool handed_out;  /* another process has been given the file */
 	uint32_t peers;	  /* QPs whose peers have been given it, and that were not reset since */
 	struct simhca_spare spare; /* what it is to get; while it has one nobody is attached */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach.h"
 #include "cq.h"
 #include "core/context.h"
 #include "core/fabric.h"
@@ -123,12 +122,28 @@ const struct simhca_recv_source simhca_srq_receives = {
 };
 const struct simhca_srq_kind simhca_basic_srqs = { .source = &simhca_srq_receives };
 
-static void *alloc(struct simhca_srq *srq, uint64_t bytes, struct simhca_mem_ref *where,
-		   struct simhca_why *why)
+/* Its state and its ring, in one segment. 0 or -errno. */
+static int alloc(struct simhca_srq *srq, struct simhca_why *why)
 {
-	if (srq->shared.segment)
-		return simhca_context_alloc_in(srq->context, srq->shared.segment, bytes, where);
-	return simhca_context_alloc(srq->context, bytes, where, why);
+	struct simhca_context *context = srq->context;
+	const uint64_t bytes = ring_bytes(srq->view.entries, srq->view.stride);
+	uint32_t segment;
+	int ret;
+
+	srq->shared.is_whole = srq->type == SIMHCA_SRQT_BASIC;
+	ret = simhca_context_place(context,
+				   sizeof(*srq->view.mem) + bytes + 2 * SIMHCA_CONTEXT_UNIT,
+				   srq->shared.is_whole, &srq->shared.segment, &segment, why);
+	if (ret)
+		return ret;
+	srq->view.mem =
+		simhca_context_alloc_in(context, segment, sizeof(*srq->view.mem), &srq->mem_ref);
+	if (!srq->view.mem)
+		return -ENOMEM;
+	memset(srq->view.mem, 0, sizeof(*srq->view.mem));
+	atomic_store(&srq->view.mem->limit, srq->limit);
+	srq->view.ring = simhca_context_alloc_in(context, segment, bytes, &srq->ring_ref);
+	return srq->view.ring ? 0 : -ENOMEM;
 }
 
 static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
@@ -181,19 +196,8 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	ret = srq->kind->init ? srq->kind->init(srq, req, why) : 0;
 	if (ret)
 		goto fail;
-	ret = -ENOMEM;
-	if (srq->type == SIMHCA_SRQT_BASIC)
-		srq->shared.segment =
-			simhca_fastpath_segment(context, sizeof(*srq->view.mem),
-						ring_bytes(srq->view.entries, srq->view.stride));
-	srq->view.mem = alloc(srq, sizeof(*srq->view.mem), &srq->mem_ref, why);
-	if (!srq->view.mem)
-		goto fail;
-	memset(srq->view.mem, 0, sizeof(*srq->view.mem));
-	atomic_store(&srq->view.mem->limit, srq->limit);
-	srq->view.ring =
-		alloc(srq, ring_bytes(srq->view.entries, srq->view.stride), &srq->ring_ref, why);
-	if (!srq->view.ring)
+	ret = alloc(srq, why);
+	if (ret)
 		goto fail;
 	srq->srqn = simhca_number_alloc(&context->device->srqns);
 	if (!srq->srqn) {
@@ -310,6 +314,7 @@ static int resize(struct simhca_srq *srq, uint32_t max_wr, struct simhca_why *wh
 		goto moved;
 	/* No program has the new ring, and nobody reads the old one any more. */
 	srq->shared.segment = 0;
+	srq->shared.is_whole = false;
 	simhca_steps_end(context->device->fabric, context->id);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;

@@ -15,12 +15,17 @@
 #define SHCA_FIRST_TRY 1u
 #define SHCA_LAST_TRY (1u << 16)
 
+/* What is mapped of a segment: others' queues may lie beside it. */
+struct shca_window {
+	char *base;
+	uint64_t from, size; /* offset of its first page in the segment; bytes */
+};
+
 struct shca_attached {
 	struct simhca_step step;
-	void *qp, *cq, *rq;				      /* the peer's segments */
+	struct shca_window qp, cq, rq;			      /* the peer's */
 	struct shca_descriptors *memory;		      /* of the peer's process */
 	struct shca_descriptors *send_channel, *recv_channel; /* NULL: the device raises events */
-	uint64_t qp_size, cq_size, rq_size;
 	uint32_t process; /* shca_process() of who attached it */
 };
 

@@ -58,60 +58,103 @@ void shca_fastpath_offer(struct shca_context *ctx)
 
 /* ----------------------------------------------------------------------------- the peer */
 
+/* A part of a segment; one of 0 bytes is not there. */
+struct part {
+	uint64_t offset, bytes;
+};
+
+static void close_window(const struct shca_window *window)
+{
+	if (window->base)
+		munmap(window->base, window->size);
+}
+
+/* So that both parts are seen, of a segment of that size. False: they do not lie in it. */
+static bool open_window(struct shca_window *window, int fd, uint64_t size,
+			const struct part part[2])
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t from = UINT64_MAX, to = 0;
+	void *base;
+
+	for (int i = 0; i < 2; i++) {
+		const struct part *one = &part[i];
+
+		if (!one->bytes)
+			continue;
+		if (one->bytes > size || one->offset > size - one->bytes || one->offset % 64)
+			return false;
+		from = one->offset < from ? one->offset : from;
+		to = one->offset + one->bytes > to ? one->offset + one->bytes : to;
+	}
+	if (from >= to)
+		return false;
+	from -= from % page;
+	base = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
+	if (base == MAP_FAILED)
+		return false;
+	*window = (struct shca_window){ .base = base, .from = from, .size = to - from };
+	return true;
+}
+
+static void *seen_through(const struct shca_window *window, uint64_t offset)
+{
+	return window->base + (offset - window->from);
+}
+
 void shca_detach(struct shca_attached *peer)
 {
 	if (!peer)
 		return;
-	if (peer->qp)
-		munmap(peer->qp, peer->qp_size);
-	if (peer->cq)
-		munmap(peer->cq, peer->cq_size);
-	if (peer->rq)
-		munmap(peer->rq, peer->rq_size);
+	close_window(&peer->qp);
+	close_window(&peer->cq);
+	close_window(&peer->rq);
 	shca_descriptors_put(peer->memory);
 	shca_descriptors_put(peer->send_channel);
 	shca_descriptors_put(peer->recv_channel);
 	free(peer);
 }
 
-/* Whether [offset, offset + bytes) lies in a segment. */
-static bool lies_in(uint64_t offset, uint64_t bytes, uint64_t size)
-{
-	return bytes <= size && offset <= size - bytes && !(offset % 64);
-}
-
 static bool map_segments(struct shca_attached *peer, const struct simhca_attach_peer_reply *reply,
 			 const int *fds)
 {
+	const uint64_t copy = reply->claimant ? SIMHCA_RECV_COPY_BYTES : 0;
 	const struct {
+		struct shca_window *window;
 		uint64_t size;
-		void **addr;
-	} maps[NUM_SEGMENTS] = { { reply->qp_size, &peer->qp },
-				 { reply->cq_size, &peer->cq },
-				 { reply->rq_size, &peer->rq } };
-	int err = 0;
+		struct part part[2];
+	} maps[NUM_SEGMENTS] = {
+		{ &peer->qp,
+		  reply->qp_size,
+		  { { reply->state, sizeof(*peer->step.peer.mem) + copy } } },
+		{ &peer->cq,
+		  reply->cq_size,
+		  { { reply->recv_cq, sizeof(*peer->step.peer.recv_cq.mem) },
+		    { reply->recv_ring,
+		      (uint64_t)reply->recv_entries * sizeof(*peer->step.peer.recv_cq.ring) } } },
+		{ &peer->rq,
+		  reply->rq_size,
+		  { { reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride },
+		    { reply->claims, reply->claimant ? sizeof(*peer->step.peer.claims) : 0 } } },
+	};
+	bool all = true;
 
-	peer->qp_size = reply->qp_size;
-	peer->cq_size = reply->cq_size;
-	peer->rq_size = reply->rq_size;
-	for (int i = 0; i < NUM_SEGMENTS; i++) /* each closes its descriptor */
-		err |= shca_map_whole(fds[i], maps[i].size, PROT_READ | PROT_WRITE, maps[i].addr);
-	return !err;
+	for (int i = 0; i < NUM_SEGMENTS; i++) {
+		/* A QP that receives nothing has no such queue. */
+		if (maps[i].part[0].bytes || maps[i].part[1].bytes)
+			all &= open_window(maps[i].window, fds[i], maps[i].size, maps[i].part);
+		simhca_call_close(fds[i]);
+	}
+	return all;
 }
 
-/* The peer's receive queue, or its SRQ. False: it is not where it should be. */
-static bool map_receives(struct shca_attached *peer, const struct simhca_attach_peer_reply *reply)
+/* The peer's receive queue, or its SRQ. */
+static void find_receives(struct shca_attached *peer, const struct simhca_attach_peer_reply *reply)
 {
 	struct simhca_step *step = &peer->step;
-	const uint64_t copy = reply->claimant ? SIMHCA_RECV_COPY_BYTES : 0;
 
-	if (!lies_in(reply->state, sizeof(*step->peer.mem) + copy, reply->qp_size) ||
-	    !lies_in(reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride, reply->rq_size) ||
-	    (reply->claimant &&
-	     !lies_in(reply->claims, sizeof(*step->peer.claims), reply->rq_size)))
-		return false;
-	step->peer.mem = (void *)((char *)peer->qp + reply->state);
-	step->peer.rq = (char *)peer->rq + reply->rq;
+	step->peer.mem = seen_through(&peer->qp, reply->state);
+	step->peer.rq = peer->rq.base ? seen_through(&peer->rq, reply->rq) : NULL;
 	step->peer.rq_entries = reply->rq_entries;
 	step->peer.rq_stride = reply->rq_stride;
 	step->peer.rq_max_sge = reply->rq_max_sge;
@@ -120,8 +163,7 @@ static bool map_receives(struct shca_attached *peer, const struct simhca_attach_
 	step->peer.claimant = reply->claimant;
 	step->peer.is_srq = reply->is_srq;
 	if (reply->claimant)
-		step->peer.claims = (void *)((char *)peer->rq + reply->claims);
-	return true;
+		step->peer.claims = seen_through(&peer->rq, reply->claims);
 }
 
 static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
@@ -130,15 +172,12 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 	struct shca_cq *send_cq = to_scq(qp->vqp.qp.send_cq);
 	struct simhca_step *step = &peer->step;
 
-	if (!map_segments(peer, reply, fds) || !map_receives(peer, reply) ||
-	    !lies_in(reply->recv_cq, sizeof(*step->peer.recv_cq.mem), reply->cq_size) ||
-	    !lies_in(reply->recv_ring,
-		     (uint64_t)reply->recv_entries * sizeof(*step->peer.recv_cq.ring),
-		     reply->cq_size))
+	if (!map_segments(peer, reply, fds))
 		return false;
+	find_receives(peer, reply);
 	step->peer.recv_cq = (struct simhca_cq_view){
-		.mem = (void *)((char *)peer->cq + reply->recv_cq),
-		.ring = (void *)((char *)peer->cq + reply->recv_ring),
+		.mem = seen_through(&peer->cq, reply->recv_cq),
+		.ring = seen_through(&peer->cq, reply->recv_ring),
 		.entries = reply->recv_entries,
 		.cqe = reply->recv_cqe,
 	};

@@ -14,6 +14,9 @@
 #define LONG_YIELD_NS 500000u
 #define LEAST_STAY_NS 250000u
 #define MOST_STAY_NS 8000000u
+/* Of CQs that are polled in vain; they are counted anew every 34 ms. */
+#define MANY 8u
+#define WAITING_SHIFT 25
 
 /* What no operation is. That of a send looks like one of a receive, and the other way round. */
 #define POISON_OF_RECV 0x7e
@@ -181,6 +184,37 @@ static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 	return as_it_is_shown(cq, &cq->taken);
 }
 
+/* CQs of this process that were found empty, in this and in the last of such periods. */
+static struct {
+	_Atomic uint64_t period;
+	_Atomic uint32_t now, before;
+} waiting;
+
+/*
+ * Whether many CQs of this process are polled in vain: then a thread that stays on the CPU keeps the
+ * other threads that poll from it, and the device, for which they all wait. It is a guess, so nothing
+ * is ordered, and a thread that begins a period together with another one may not be counted.
+ */
+static bool is_one_of_many(struct shca_cq *cq, uint64_t now_ns)
+{
+	const uint64_t period = now_ns >> WAITING_SHIFT;
+	uint64_t last = atomic_load_explicit(&waiting.period, memory_order_relaxed);
+	uint32_t count;
+
+	if (last != period) {
+		count = atomic_exchange_explicit(&waiting.now, 0, memory_order_relaxed);
+		atomic_store_explicit(&waiting.before, last + 1 == period ? count : 0,
+				      memory_order_relaxed);
+		atomic_store_explicit(&waiting.period, period, memory_order_relaxed);
+	}
+	if (cq->counted_in != period) {
+		cq->counted_in = period;
+		atomic_fetch_add_explicit(&waiting.now, 1, memory_order_relaxed);
+	}
+	return atomic_load_explicit(&waiting.now, memory_order_relaxed) > MANY ||
+	       atomic_load_explicit(&waiting.before, memory_order_relaxed) > MANY;
+}
+
 /*
  * Nothing is in the ring yet. The device is a thread like us, and where cores are scarce it, or the
  * peer, may be waiting for the one that we poll on; so after a while let others go first. Where
@@ -188,7 +222,8 @@ static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
  *
  * Others may be programs that compute. Who yields to them gives up a whole time slice (Linux 6.18)
  * for the few us that he used of it, and would get next to nothing beside several of them; so he
- * stays for a while where a yield took long, and longer the more often it was in vain.
+ * stays for a while where a yield took long, and longer the more often it was in vain; unless the
+ * others are threads of this process that poll as well.
  */
 static bool found_empty(struct shca_cq *cq)
 {
@@ -203,7 +238,7 @@ static bool found_empty(struct shca_cq *cq)
 			      memory_order_relaxed);
 	shca_acts(cq->ctx);
 	before = shca_now_ns();
-	if (before < cq->stay_until_ns)
+	if (!is_one_of_many(cq, before) && before < cq->stay_until_ns)
 		return false;
 	sched_yield();
 	after = shca_now_ns();

@@ -174,8 +174,9 @@ struct shca_cq {
 	uint32_t empty_polls; /* in a row */
 	uint32_t stay_ns; /* without yielding; more each time that others took long, for nothing */
 	uint64_t stay_until_ns;
-	uint32_t ci;   /* CQEs consumed, of which mem->ci tells the device later */
-	uint32_t mask; /* entries - 1 */
+	uint64_t counted_in; /* the period in which it was last found empty (poll.c) */
+	uint32_t ci;	     /* CQEs consumed, of which mem->ci tells the device later */
+	uint32_t mask;	     /* entries - 1 */
 	struct simhca_cqe *ring;
 	struct simhca_cq_mem *mem;
 	struct shca_segment own; /* that mem and the first ring lie in, if it is theirs alone */

@@ -4,6 +4,9 @@
 
 #include "share.h"
 
+/* Each is also a mapping of the daemon, which Linux gives 65,530 (vm.max_map_count). */
+#define MOST_QUEUES 16384u
+
 static unsigned int part_of_descriptors(unsigned int divisor)
 {
 	struct rlimit limit;
@@ -35,5 +38,7 @@ unsigned int share_program_descriptors(void)
 
 unsigned int share_queues(void)
 {
-	return part_of_descriptors(4);
+	const unsigned int part = part_of_descriptors(4);
+
+	return part < MOST_QUEUES ? part : MOST_QUEUES;
 }

@@ -11,7 +11,7 @@ unsigned int share_program_connections(void);
  */
 unsigned int share_descriptors(void);
 unsigned int share_program_descriptors(void);
-/* For queues with memory of their own (the fast path): a quarter. */
+/* For queues with memory of their own (the fast path): a quarter, or 16,384. */
 unsigned int share_queues(void);
 
 #endif

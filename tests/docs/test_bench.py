@@ -36,3 +36,11 @@ def test_commands():
     # 0.1 us is what the table rounds to.
     assert behind >= {what for what, value, must, _ in lines if float(value) > float(must) + 0.1}
     assert not behind & {what for what, value, must, _ in lines if float(value) < float(must) - 0.1}
+
+
+def test_threads():
+    command = [ROOT / "scripts" / "bench", "threads", "--runs", "1", "--json", "--build", os.environ["SIMHCA_BUILD"]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=300, check=True)
+    rows = json.loads(done.stdout)["tests"]
+    assert [row["test"] for row in rows] == [row.name for row in table.THREADS]
+    assert all(row["rate"] > 0 and 0 <= row["value"] <= 1 for row in rows)

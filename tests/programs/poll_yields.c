@@ -14,6 +14,7 @@
 static struct loop loop;
 static unsigned int yields;
 static bool others_compute;
+static long slice_ns = 2000000;
 static int64_t came_back_ns, stayed_ns;
 
 static int64_t now_ns(void)
@@ -24,10 +25,10 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* The provider's, too: everything that a message takes happens in it, or nothing for 2 ms. */
+/* The provider's, too: everything that a message takes happens in it, or nothing for a while. */
 int sched_yield(void)
 {
-	struct timespec slice = { .tv_nsec = 2000000 };
+	struct timespec slice = { .tv_nsec = slice_ns };
 
 	stayed_ns = now_ns() - came_back_ns;
 	yields++; /* first: who waits for the message yields, too */
@@ -100,4 +101,35 @@ TEST(others_compute)
 			return;
 	}
 	CHECK(!"polls for as long as before");
+}
+
+#define CQS 12
+#define POLLS 250	/* in which one that does not stay yields twice */
+#define SHORT_NS 600000 /* so that all have their turn before they are counted anew */
+
+/* Beside others of its own kind nobody stays: they wait for the same device. */
+TEST(many_wait)
+{
+	struct ibv_cq *cq[CQS];
+	unsigned int before, at_once = 0;
+	struct ibv_wc wc;
+
+	loop = new_loop();
+	others_compute = true;
+	slice_ns = SHORT_NS;
+	for (int i = 0; i < CQS; i++) {
+		cq[i] = ibv_create_cq(loop.recv_cq->context, 16, NULL, NULL, 0);
+		CHECK(cq[i]);
+	}
+	/* Where all is kept from the CPU for long they are forgotten, and counted anew. */
+	for (int round = 0; round < 100 && at_once < CQS; round++) {
+		at_once = 0;
+		for (int i = 0; i < CQS; i++) {
+			before = yields;
+			for (int n = 0; n < POLLS; n++)
+				CHECK(!ibv_poll_cq(cq[i], 1, &wc));
+			at_once += yields - before >= 2;
+		}
+	}
+	CHECK(at_once == CQS);
 }
