@@ -115,6 +115,8 @@ static enum simhca_reason check_length(const struct simhca_qp *qp,
 		return SIMHCA_REASON_PATH_MTU_DIFFERS;
 	if (packet->first && packet->last)
 		return SIMHCA_REASON_NONE;
+	if (!packet->first && qp->resp.offset + packet->length > SIMHCA_MAX_MSG_SIZE)
+		return SIMHCA_REASON_MSG_TOO_LONG;
 	if (!packet->length)
 		return SIMHCA_REASON_OPCODE_SEQUENCE;
 	if (!packet->last && packet->length % simhca_qp_mtu(qp))

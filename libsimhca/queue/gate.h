@@ -295,9 +295,9 @@ static inline bool simhca_gate_responder(const struct simhca_responder *resp, ui
 					 bool keeps)
 {
 	return resp->epsn <= SIMHCA_PSN_MASK && resp->msn <= SIMHCA_PSN_MASK &&
-	       resp->psns_done <= SIMHCA_PSN_DUPLICATES &&
-	       resp->offset <= 2ull * SIMHCA_MAX_MSG_SIZE && resp->left <= SIMHCA_MAX_MSG_SIZE &&
-	       resp->read.left <= SIMHCA_MAX_MSG_SIZE && resp->read.psn <= SIMHCA_PSN_MASK &&
+	       resp->psns_done <= SIMHCA_PSN_DUPLICATES && resp->offset <= SIMHCA_MAX_MSG_SIZE &&
+	       resp->left <= SIMHCA_MAX_MSG_SIZE && resp->read.left <= SIMHCA_MAX_MSG_SIZE &&
+	       resp->read.psn <= SIMHCA_PSN_MASK &&
 	       (resp->in_message | resp->write | resp->have_recv | resp->nak_sent |
 		resp->reported_psn | resp->revoked | resp->comm_est) <= 1 &&
 	       resp->owed <= SIMHCA_OWES_REPEATED && resp->tm.kind <= SIMHCA_TM_RNDV &&

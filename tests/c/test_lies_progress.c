@@ -105,6 +105,49 @@ static struct options no_send_queue(void)
 	return options;
 }
 
+/*
+ * Of a write of four packets the receiver says that it has had one, and a message's most bytes with it: one more
+ * would have the sum grow with each lie.
+ */
+static void a_message_longer_than_any(void **state)
+{
+	const struct options options = default_options(IBV_QPT_RC);
+	const uint32_t mtu = 128u << options.path_mtu, psn = options.psn;
+	const uint32_t middle = simhca_psn_add(psn, 1), end = simhca_psn_add(psn, 4);
+	struct lies lies = lies_with(*state, &options);
+	struct side *a = &lies.bad->a, *b = &lies.bad->b;
+	const struct simhca_sge from = { .addr = a->mr->iova,
+					 .length = 4 * mtu,
+					 .lkey = a->mr->lkey };
+
+	qp_put(a->qp, &(struct wr){ .id = 1,
+				    .opcode = SIMHCA_WR_RDMA_WRITE,
+				    .flags = SIMHCA_WQE_SIGNALED,
+				    .sges = &from,
+				    .num_sge = 1,
+				    .remote_addr = b->mr->iova,
+				    .rkey = b->mr->rkey });
+	say_flight(a->qp, SIMHCA_WR_RDMA_WRITE, psn, simhca_psn_add(psn, 3));
+	for (int n = 0; n < 2; n++)
+		b->qp->state->resp[n] =
+			(struct simhca_responder){ .epsn = middle,
+						   .in_message = 1,
+						   .write = 1,
+						   .va = b->mr->iova + mtu,
+						   .rkey = b->mr->rkey,
+						   .left = 3 * mtu,
+						   .offset = SIMHCA_MAX_MSG_SIZE - 1 };
+	others_had_turns(b->qp);
+	say(a, &(struct simhca_requester){ .count = 1,
+					   .psn_una = middle,
+					   .psn_send = middle,
+					   .psn_sent = middle,
+					   .psn_next = end });
+	expect_why(a->send_cq, 1, REM_INV_REQ_ERR, MSG_TOO_LONG);
+	assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
+	check_works(lies.good);
+}
+
 /* A QP that has no send queue has a message under way. */
 static void a_message_of_no_queue(void **state)
 {
@@ -278,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(a_packet_behind_its_message),
+		ON_ETHERNET(a_message_longer_than_any),
 		ON_ETHERNET(a_message_of_no_queue),
 		ON_ETHERNET(an_answer_to_no_message),
 		ON_ETHERNET(a_producer_index_back_at_what_waits),

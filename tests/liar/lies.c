@@ -200,7 +200,7 @@ static void answers(const struct scene *scene, uint64_t *seed, struct lie *lie)
 		poke_name(scene, lie, side, "resp.left",
 			  below(seed, 2) ? below(seed, BUFFER) : 0x40000000);
 		poke_name(scene, lie, side, "resp.offset",
-			  below(seed, 2) ? below(seed, BUFFER) : 0x7fffffff);
+			  below(seed, 2) ? below(seed, BUFFER) : 0x40000000 - below(seed, 2048));
 	}
 	if (below(seed, 2)) { /* it comes to a request that was answered */
 		poke_name(scene, lie, side, "resp.answers", 1);

@@ -74,7 +74,7 @@ void oracle_responder(const struct simhca_responder *resp, uint32_t rq_entries, 
 	if (resp->epsn >> 24 || resp->msn >> 24 || resp->read.psn >> 24)
 		caught("the responder has a PSN of more than 24 bits");
 	if (resp->left > SIMHCA_MAX_MSG_SIZE || resp->read.left > SIMHCA_MAX_MSG_SIZE ||
-	    resp->offset > 2ull * SIMHCA_MAX_MSG_SIZE)
+	    resp->offset > SIMHCA_MAX_MSG_SIZE)
 		caught("the responder is further in a message than there is of it");
 	if (!is_truth(resp->in_message) || !is_truth(resp->write) || !is_truth(resp->have_recv))
 		caught("the responder has a value that no device writes");
