@@ -41,7 +41,9 @@ static void a_loss_halves_it(void **state)
 	struct simhca_congestion congestion = at_first();
 
 	simhca_congestion_lost(&congestion);
-	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
+	/* Looking at it changes nothing. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	/* Others until as much has arrived are of the same time. */
 	arrive(&congestion, SIMHCA_WINDOW_FIRST / 2 - 1);
 	simhca_congestion_lost(&congestion);

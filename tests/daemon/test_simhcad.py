@@ -366,6 +366,21 @@ def test_a_log_file_that_is_full(start, directory, tmp_path):
     assert re.search(r"warning: \d+ messages found no room here", log.read_text())
 
 
+def test_a_name_that_terminals_act_on(start):
+    """A program is called what it likes, and who looks at the log sees no more of it than what can be printed."""
+    comm = pathlib.Path("/proc/self/comm")
+    before = comm.read_text()
+    daemon = start()
+    comm.write_bytes(b"\x1b]0;x\x07\n\x9b31m")
+    try:
+        daemon.client().open()
+    finally:
+        comm.write_text(before)
+    assert daemon.stop() == 0
+    assert f"opened by process {os.getpid()} (?]0;x???31m)" in daemon.log
+    assert "\x1b" not in daemon.log
+
+
 @pytest.mark.parametrize("limit", [*range(4, 45, 4), 5, 10, 11, 12, 13, 47, 48, 49, 60])
 def test_few_descriptors(directory, limit):
     """It works, or says how few there are."""
