@@ -39,7 +39,7 @@ struct sleeper {
 	unsigned int looks; /* since it last moved */
 	bool seen;	    /* at this look */
 	bool told;
-	char text[256]; /* if it was */
+	char text[320]; /* if it was */
 };
 
 struct sleepers {
