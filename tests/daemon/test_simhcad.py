@@ -369,7 +369,7 @@ def test_a_log_file_that_is_full(start, directory, tmp_path):
 def test_a_name_that_terminals_act_on(start):
     """A program is called what it likes, and who looks at the log sees no more of it than what can be printed."""
     comm = pathlib.Path("/proc/self/comm")
-    before = comm.read_text()
+    before = comm.read_text().strip()
     daemon = start()
     comm.write_bytes(b"\x1b]0;x\x07\n\x9b31m")
     try:

@@ -39,7 +39,8 @@ def test_commands():
 
 
 def test_threads():
-    command = [ROOT / "scripts" / "bench", "threads", "--runs", "1", "--json", "--build", os.environ["SIMHCA_BUILD"]]
+    # Hundreds of threads that poll would have all of the CPUs.
+    command = ["nice", "-n", "19", ROOT / "scripts" / "bench", "threads", "--runs", "1", "--json", "--build", os.environ["SIMHCA_BUILD"]]
     done = subprocess.run(command, stdout=subprocess.PIPE, timeout=300, check=True)
     rows = json.loads(done.stdout)["tests"]
     assert [row["test"] for row in rows] == [row.name for row in table.THREADS]
