@@ -90,7 +90,7 @@ static bool open_window(struct shca_window *window, int fd, uint64_t size,
 	if (from >= to)
 		return false;
 	from -= from % page;
-	base = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
+	base = shca_map_file(fd, from, to - from, PROT_READ | PROT_WRITE);
 	if (base == MAP_FAILED)
 		return false;
 	*window = (struct shca_window){ .base = base, .from = from, .size = to - from };

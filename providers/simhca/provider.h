@@ -429,6 +429,12 @@ int shca_map_over(struct shca_segment *own, int fd, uint64_t size);
 int shca_map_again(struct shca_context *ctx, struct shca_segment *own, uint32_t number);
 void shca_unmap(struct shca_segment *own);
 int shca_map_whole(int fd, uint64_t size, int prot, void **addr);
+/*
+ * What is shared with the device, at addresses where the program has nothing and will have nothing: in a
+ * hole that a buffer has left, which was unmapped while it was registered, messages would be read from
+ * the queue and written to it. MAP_FAILED and errno on failure.
+ */
+void *shca_map_file(int fd, uint64_t offset, uint64_t size, int prot);
 void shca_unmap_all(struct shca_context *ctx);
 
 /* simhca.c */

@@ -9,10 +9,30 @@
 
 #include "command.h"
 
+#define FIRST_ADDRESS 0x200000000000u /* of an address space of 47 bits; fewer: anywhere */
+#define RANDOM_BITS 0xfffffff000u
+#define PAGE 4096u
+
+/* Where the next mapping may lie: each has addresses that none has had before. */
+static uintptr_t next_address(uint64_t size)
+{
+	static _Atomic uintptr_t next;
+	uintptr_t none = 0, first = FIRST_ADDRESS + ((uintptr_t)&none & RANDOM_BITS);
+
+	atomic_compare_exchange_strong(&next, &none, first);
+	return atomic_fetch_add(&next, (size + 2 * PAGE - 1) / PAGE * PAGE);
+}
+
+void *shca_map_file(int fd, uint64_t offset, uint64_t size, int prot)
+{
+	/* An address that is not free, or that the system does not have, is no error. */
+	return mmap((void *)next_address(size), size, prot, MAP_SHARED, fd, (off_t)offset);
+}
+
 /* Map size bytes of fd, which is closed. Returns 0 or errno. */
 int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
 {
-	void *mapped = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	void *mapped = shca_map_file(fd, 0, size, prot);
 	int err = mapped == MAP_FAILED ? errno : 0;
 
 	simhca_call_close(fd);
