@@ -59,10 +59,30 @@ static struct watch *watch_new(struct world *world)
 	return world_alloc(world, sizeof(struct watch));
 }
 
+/* The engine's threads have told it of themselves: from here on who they are does not change. */
+static void wait_for_threads(struct world *world)
+{
+	const uint32_t all = world->threaded + world->second_threads;
+	struct simhca_engine *engine = world->engine[0];
+	uint32_t threads = 0;
+
+	for (int n = 0; threads < all && n < 100000; n++) {
+		test_nap(100);
+		threads = 0;
+		pthread_rwlock_rdlock(&engine->fabric->lock);
+		for (struct simhca_worker *worker = engine->workers; worker; worker = worker->next)
+			threads++;
+		pthread_rwlock_unlock(&engine->fabric->lock);
+	}
+	assert_int_equal(threads, all);
+}
+
 static struct pair *pair_watched(struct world *world, struct watch *watch)
 {
 	struct options options = default_options(IBV_QPT_RC);
 	struct pair *pair;
+
+	wait_for_threads(world);
 
 	options.timeout = 0; /* no timer wakes a thread */
 	pair = pair_new(world, &options);
