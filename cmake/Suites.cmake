@@ -12,7 +12,7 @@
 # CLASS says beside what a part may run, by a resource that each class has slots of:
 #   pairs    programs that poll for each other: beside more of them they would wait for their turn
 #   waiting  what mostly does
-#   busy     other things, one more than CPUs, as they wait now and then; at a low priority
+#   busy     other things, one for each CPU; at a low priority
 #   build    a compiler
 #   alone    what judges how long others wait: beside nothing, when all else is done
 #   idle     beside those, what computes and may wait: with what they leave of the CPUs
@@ -24,7 +24,7 @@ if(cpus GREATER 3)
 endif()
 set(slots_of_pairs ${pairs})
 set(slots_of_waiting 2)
-math(EXPR slots_of_busy "${cpus} + 1")
+set(slots_of_busy ${cpus})
 set(slots_of_build 1)
 set(slots_of_idle ${cpus})
 set(resources "")
@@ -72,7 +72,7 @@ function(add_part name)
 		set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
 	elseif(part_CLASS STREQUAL alone)
 		set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS
-			"pairs:${slots_of_pairs},waiting:${slots_of_waiting},busy:${slots_of_busy},build:1,idle:${slots_of_idle}")
+			"pairs:${slots_of_pairs},waiting:${slots_of_waiting},busy:${slots_of_busy},build:1")
 	else()
 		set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS "${part_CLASS}:1")
 	endif()
@@ -90,13 +90,15 @@ function(add_build preset)
 	set_tests_properties(build-${preset} PROPERTIES FIXTURES_SETUP ${preset})
 endfunction()
 
-# After the last part: what runs alone waits for all else.
+# After the last part: those that wait for all else.
 function(order_parts)
 	set(before "")
-	foreach(class pairs waiting busy build idle)
+	foreach(class pairs waiting busy build)
 		get_property(parts GLOBAL PROPERTY SIMHCA_PARTS_${class})
 		list(APPEND before ${parts})
 	endforeach()
-	get_property(parts GLOBAL PROPERTY SIMHCA_PARTS_alone)
-	set_property(TEST ${parts} APPEND PROPERTY DEPENDS ${before})
+	foreach(class idle alone)
+		get_property(parts GLOBAL PROPERTY SIMHCA_PARTS_${class})
+		set_property(TEST ${parts} APPEND PROPERTY DEPENDS ${before})
+	endforeach()
 endfunction()

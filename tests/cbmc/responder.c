@@ -4,10 +4,10 @@
  *
  * mutant(wide_epsn): s/return resp->epsn <= SIMHCA_PSN_MASK \&\& /return /
  * mutant(too_many_done): s/resp->psns_done <= SIMHCA_PSN_DUPLICATES \&\&//
- * mutant(long_write): s/ \&\& resp->left <= SIMHCA_MAX_MSG_SIZE//
+ * mutant(long_write): s/resp->left <= SIMHCA_MAX_MSG_SIZE/true/
  * mutant(far_offset): s/resp->offset <= SIMHCA_MAX_MSG_SIZE/true/
  * mutant(long_read): s/resp->read.left <= SIMHCA_MAX_MSG_SIZE/true/
- * mutant(wide_read): s/ \&\& resp->read.psn <= SIMHCA_PSN_MASK//
+ * mutant(wide_read): s/resp->read.psn <= SIMHCA_PSN_MASK/true/
  * mutant(unknown_debt): s/resp->owed <= SIMHCA_OWES_REPEATED/true/
  * mutant(unknown_kind): s/resp->tm.kind <= SIMHCA_TM_RNDV/true/
  * mutant(truth): s/resp->in_message | resp->write/resp->write/
