@@ -154,7 +154,7 @@ def test_answers_that_nobody_reads(daemon):
 
 FLOOD = """
 import json, socket, sys, time
-path, count = sys.argv[2], int(sys.argv[3])
+path, count = sys.argv[1], int(sys.argv[2])
 socks = []
 for _ in range(count):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -168,7 +168,7 @@ for sock in socks:
     except (BrokenPipeError, ConnectionResetError):
         refused += "as many connections" in json.loads(sock.recv(65536))["error"]
 print(refused, flush=True)
-while len(sys.argv) > 4:
+while len(sys.argv) > 3:
     for sock in socks:
         try:
             sock.send(b'{"cmd":"?"}', socket.MSG_DONTWAIT)
