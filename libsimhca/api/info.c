@@ -189,22 +189,19 @@ static void name_peer(const struct simhca_qp *peer, const struct simhca_context 
 
 /* Of a send that has the whole of the queue's past behind it: which it is. */
 static bool name_send(const struct simhca_qp *qp, uint32_t index, enum simhca_in_vain_why why,
-		      struct simhca_in_vain *in_vain, uint32_t *flags)
+		      struct simhca_in_vain *in_vain, struct simhca_send *send)
 {
-	struct simhca_send send;
-
-	if (simhca_sq_load(qp, index, &send) != SIMHCA_REASON_NONE)
+	if (simhca_sq_load(qp, index, send) != SIMHCA_REASON_NONE)
 		return false;
 	*in_vain = (struct simhca_in_vain){
 		.why = why,
 		.qpn = qp->qpn,
 		.cq = qp->send_cq->number,
 		.handled = index,
-		.wr_id = send.wqe.wr_id,
-		.length = send.length,
-		.opcode = send.wqe.opcode,
+		.wr_id = send->wqe.wr_id,
+		.length = send->length,
+		.opcode = send->wqe.opcode,
 	};
-	*flags = send.wqe.flags;
 	return true;
 }
 
@@ -224,7 +221,6 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 	struct simhca_requester req;
 	struct simhca_send send;
 	struct simhca_srq *srq;
-	uint32_t flags;
 
 	if ((qp->type != SIMHCA_QPT_RC && !xrc) || qp->qpc->rnr_retry != 7 || !qp->mem ||
 	    !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS ||
@@ -235,8 +231,7 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 		return false;
 	peer = simhca_link_peer(qp);
 	if (!peer || peer->type != (xrc ? SIMHCA_QPT_XRC_RECV : qp->type) ||
-	    simhca_sq_load(qp, req.oldest, &send) != SIMHCA_REASON_NONE ||
-	    !name_send(qp, req.oldest, SIMHCA_NO_RECEIVE, in_vain, &flags))
+	    !name_send(qp, req.oldest, SIMHCA_NO_RECEIVE, in_vain, &send))
 		return false;
 	srq = xrc ? srq_of_number(peer->device, send.wqe.srqn) : peer->srq;
 	if ((xrc && !srq) || (!srq && !peer->context) ||
@@ -253,13 +248,13 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 static bool waits_in_sqd(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
 {
 	struct simhca_requester req;
-	uint32_t flags;
+	struct simhca_send send;
 
 	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_SQD)
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	return simhca_progress_sq_pi(qp->mem) != req.oldest + req.count &&
-	       name_send(qp, req.oldest + req.count, SIMHCA_IN_SQD, in_vain, &flags);
+	       name_send(qp, req.oldest + req.count, SIMHCA_IN_SQD, in_vain, &send);
 }
 
 /* Whether something of the QP's that is posted completes at that CQ. */
@@ -279,14 +274,14 @@ static bool was_not_signaled(const struct simhca_context *context, const struct 
 {
 	const struct simhca_qp *other;
 	struct simhca_requester req;
-	uint32_t flags;
+	struct simhca_send send;
 
 	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	if (!req.oldest || simhca_progress_sq_pi(qp->mem) != req.oldest ||
-	    !name_send(qp, req.oldest - 1, SIMHCA_NOT_SIGNALED, in_vain, &flags) ||
-	    (flags & SIMHCA_WQE_SIGNALED))
+	    !name_send(qp, req.oldest - 1, SIMHCA_NOT_SIGNALED, in_vain, &send) ||
+	    (send.wqe.flags & SIMHCA_WQE_SIGNALED))
 		return false;
 	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT; handle++, n++) {
 		other = next_object(context, SIMHCA_OBJ_QP, &handle);
@@ -343,17 +338,18 @@ static bool has_no_peer(const struct simhca_qp *qp)
 static bool waits_for_nobody(const struct simhca_context *context, const struct simhca_qp *qp,
 			     struct simhca_in_vain *in_vain)
 {
+	const uint32_t receives = has_no_peer(qp) ? receives_of(qp) : 0;
 	struct simhca_qp_info info = { 0 };
 	const struct simhca_qp *other;
 
-	if (!has_no_peer(qp) || !receives_of(qp))
+	if (!receives)
 		return false;
 	progress(qp, &info);
 	*in_vain = (struct simhca_in_vain){
 		.why = SIMHCA_NO_PEER,
 		.qpn = qp->qpn,
 		.cq = simhca_recv_cq(qp, qp->srq)->number,
-		.receives = receives_of(qp),
+		.receives = receives,
 		.handled = info.handled,
 		.peer_qpn = qp->qpc->dest_qpn,
 	};

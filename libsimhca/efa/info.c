@@ -38,9 +38,9 @@ void simhca_efa_cq_info(void *object, struct simhca_cq_info *info)
 	if (!cq->channel)
 		return;
 	pthread_mutex_lock(&cq->lock); /* held for moments */
-	info->polled =
-		atomic_load_explicit(cq->doorbell, memory_order_relaxed) & EFA_CQ_DOORBELL_CI;
-	info->waiting = (cq->pi - info->polled) & EFA_CQ_DOORBELL_CI;
+	info->waiting = (cq->pi - atomic_load_explicit(cq->doorbell, memory_order_relaxed)) &
+			EFA_CQ_DOORBELL_CI;
+	info->polled = cq->pi - info->waiting;
 	info->arm = cq->armed ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
 	info->was_armed = cq->armed || cq->raised;
 	pthread_mutex_unlock(&cq->lock);

@@ -10,8 +10,8 @@
 #include "command.h"
 
 #define FIRST_ADDRESS 0x200000000000u /* of an address space of 47 bits; fewer: anywhere */
-#define RANDOM_BITS 0xfffffff000u
-#define PAGE 4096u
+#define RANDOM_BITS 0xffffff0000u
+#define LARGEST_PAGE 65536u /* of a system: addresses of two mappings never share one */
 
 /* Where the next mapping may lie: each has addresses that none has had before. */
 static uintptr_t next_address(uint64_t size)
@@ -20,7 +20,7 @@ static uintptr_t next_address(uint64_t size)
 	uintptr_t none = 0, first = FIRST_ADDRESS + ((uintptr_t)&none & RANDOM_BITS);
 
 	atomic_compare_exchange_strong(&next, &none, first);
-	return atomic_fetch_add(&next, (size + 2 * PAGE - 1) / PAGE * PAGE);
+	return atomic_fetch_add(&next, (size + 2 * LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE);
 }
 
 void *shca_map_file(int fd, uint64_t offset, uint64_t size, int prot)

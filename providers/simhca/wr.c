@@ -75,11 +75,12 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 	default:
 		if (qp->vqp.qp.qp_type == IBV_QPT_UD && !wr->wr.ud.ah)
 			return EINVAL;
-		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+		if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
 			shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 					wr->wr.ud.remote_qkey);
-		if (qp->lint && qp->vqp.qp.qp_type == IBV_QPT_UD)
-			shca_lint_address_handle(qp, wr->wr.ud.ah);
+			if (qp->lint)
+				shca_lint_address_handle(qp, wr->wr.ud.ah);
+		}
 	}
 
 	if (wr->send_flags & IBV_SEND_INLINE)
