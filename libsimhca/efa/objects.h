@@ -208,10 +208,17 @@ void efa_cq_look(struct efa_cq *cq);
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
 /* Completes what is under way and what is posted. Under the work lock. */
 void efa_flush(struct efa_qp *qp);
-/* What tools show of the QP's queue is what there is. Under the work lock. */
-void efa_show(struct efa_qp *qp);
 /* Descriptors of receives that wait for messages. *any_yet: one was posted since the QP was reset. */
 uint32_t efa_recvs(struct efa_qp *qp, bool *any_yet);
+
+/* usage.c. What tools show of the QP's queue is what there is: under the work lock. */
+void efa_show(struct efa_qp *qp);
+/* A message has completed, or met no receive: under the sender's work lock. */
+void efa_count_sent(struct simhca_worker *worker, struct efa_qp *qp,
+		    const struct efa_message *message, enum efa_status status);
+void efa_count_not_ready(struct efa_qp *qp, struct efa_qp *peer);
+/* A message has taken a receive of the peer's. */
+void efa_count_received(struct efa_qp *peer, uint64_t bytes);
 
 /* failure.c: a message fails with that status. peer: whom it is for, if it is known. Inside a guard. */
 void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct efa_qp *peer,

@@ -40,12 +40,6 @@ static uint8_t opcode_flags(uint32_t opcode)
 	return (uint8_t)((opcode & EFA_CQE_OPCODE_MASK) << EFA_CQE_OPCODE_SHIFT);
 }
 
-void efa_show(struct efa_qp *qp)
-{
-	atomic_store_explicit(&qp->shown_count, qp->count, memory_order_relaxed);
-	atomic_store_explicit(&qp->shown_waiting, qp->waiting, memory_order_relaxed);
-}
-
 static void complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode,
 			  enum efa_status status)
 {
@@ -114,43 +108,6 @@ static bool has_recv(struct efa_qp *qp)
 	return efa_recvs(qp, &any_yet);
 }
 
-/* -------------------------------------------------------------------------------- counters */
-
-/* By one of many senders. */
-static void count_at(_Atomic uint64_t *counter, uint64_t by)
-{
-	/* relaxed: numbers by themselves. */
-	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
-}
-
-static void count_sent(struct simhca_worker *worker, struct efa_qp *qp,
-		       const struct efa_message *message, enum efa_status status)
-{
-	struct simhca_usage *usage = qp->usage;
-	const bool reads = message->send.opcode == EFA_RDMA_READ;
-
-	if (status != EFA_STATUS_OK) {
-		simhca_usage_add(&usage->errors, 1);
-	} else {
-		simhca_usage_add(reads ? &usage->reads : &usage->messages, 1);
-		simhca_usage_add(reads ? &usage->read_bytes : &usage->bytes, message->send.length);
-	}
-	if (simhca_usage_is_timed(usage, message->index))
-		simhca_usage_end(usage, simhca_engine_now(worker->engine));
-}
-
-static void count_not_ready(struct efa_qp *qp, struct efa_qp *peer)
-{
-	bool any_yet;
-
-	efa_recvs(peer, &any_yet);
-	if (!any_yet)
-		count_at(&peer->usage->too_early, 1);
-	count_at(&peer->usage->no_receive, 1);
-	if (qp->srd)
-		simhca_usage_add(&qp->usage->rnr_naks, 1);
-}
-
 /* Its rings make no sense: nothing more comes of it. */
 static void fail(struct efa_qp *qp)
 {
@@ -209,7 +166,7 @@ static enum outcome finish(struct simhca_worker *worker, struct efa_qp *qp,
 	const struct efa_send *send = &message->send;
 
 	efa_report(worker, qp, peer, message, status);
-	count_sent(worker, qp, message, status);
+	efa_count_sent(worker, qp, message, status);
 	/* What is sent by UD is gone; what becomes of it nobody tells. */
 	complete_send(qp, send->req_id, send->opcode,
 		      !qp->srd && status >= EFA_STATUS_BAD_ADDRESS ? EFA_STATUS_OK : status);
@@ -277,7 +234,7 @@ static enum outcome not_ready(struct simhca_worker *worker, struct efa_qp *qp,
 {
 	uint32_t most = atomic_load(&qp->rnr_retry);
 
-	count_not_ready(qp, peer);
+	efa_count_not_ready(qp, peer);
 	if (qp->srd && (most == RNR_FOR_EVER || message->retries++ < most))
 		return WAITS;
 	message->reason = SIMHCA_REASON_PEER_NOT_READY;
@@ -413,10 +370,8 @@ static void complete_message(struct efa_qp *qp, struct efa_qp *peer, const struc
 		cqe.length_high = (uint16_t)(length >> 16);
 	else
 		memcpy(cqe.src_gid, gid.raw, sizeof(cqe.src_gid));
-	if (recv) {
-		count_at(&peer->usage->received, 1);
-		count_at(&peer->usage->received_bytes, send->length);
-	}
+	if (recv)
+		efa_count_received(peer, send->length);
 	efa_complete(peer->recv_cq, &cqe);
 }
 
@@ -676,7 +631,7 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 							: SIMHCA_REASON_MSG_TOO_LONG,
 			status == EFA_STATUS_INVALID_OP ? NULL : TOO_LONG);
 		efa_report(worker, qp, NULL, message, status);
-		count_sent(worker, qp, message, status);
+		efa_count_sent(worker, qp, message, status);
 		complete_send(qp, wqe.req_id, wqe.control, status);
 	}
 	return taken;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What QPs have done, for who watches: of the sender under its work lock, of the receiver by any sender. */
+#include "objects.h"
+
+void efa_show(struct efa_qp *qp)
+{
+	atomic_store_explicit(&qp->shown_count, qp->count, memory_order_relaxed);
+	atomic_store_explicit(&qp->shown_waiting, qp->waiting, memory_order_relaxed);
+}
+
+/* By one of many senders. */
+static void count_at(_Atomic uint64_t *counter, uint64_t by)
+{
+	/* relaxed: numbers by themselves. */
+	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+void efa_count_sent(struct simhca_worker *worker, struct efa_qp *qp,
+		    const struct efa_message *message, enum efa_status status)
+{
+	struct simhca_usage *usage = qp->usage;
+	const bool reads = message->send.opcode == EFA_RDMA_READ;
+
+	if (status != EFA_STATUS_OK) {
+		simhca_usage_add(&usage->errors, 1);
+	} else {
+		simhca_usage_add(reads ? &usage->reads : &usage->messages, 1);
+		simhca_usage_add(reads ? &usage->read_bytes : &usage->bytes, message->send.length);
+	}
+	if (simhca_usage_is_timed(usage, message->index))
+		simhca_usage_end(usage, simhca_engine_now(worker->engine));
+}
+
+void efa_count_not_ready(struct efa_qp *qp, struct efa_qp *peer)
+{
+	bool any_yet;
+
+	efa_recvs(peer, &any_yet);
+	if (!any_yet)
+		count_at(&peer->usage->too_early, 1);
+	count_at(&peer->usage->no_receive, 1);
+	if (qp->srd)
+		simhca_usage_add(&qp->usage->rnr_naks, 1);
+}
+
+void efa_count_received(struct efa_qp *peer, uint64_t bytes)
+{
+	count_at(&peer->usage->received, 1);
+	count_at(&peer->usage->received_bytes, bytes);
+}
