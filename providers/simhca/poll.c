@@ -220,10 +220,10 @@ static bool is_one_of_many(struct shca_cq *cq, uint64_t now_ns)
  * peer, may be waiting for the one that we poll on; so after a while let others go first. Where
  * a core is free this returns at once. True if others have gone.
  *
- * Others may be programs that compute. Who yields to them gives up a whole time slice (Linux 6.18)
- * for the few us that he used of it, and would get next to nothing beside several of them; so he
- * stays for a while where a yield took long, and longer the more often it was in vain; unless the
- * others are threads of this process that poll as well.
+ * Others may be programs that compute. A thread that yields to them gives up a whole time slice (Linux
+ * 6.18) for the few us that it used of it, and would get next to nothing beside several of them. So it stays
+ * for a while where a yield took long, and longer the more often it was in vain; unless the others are
+ * threads of this process that poll as well.
  */
 static bool found_empty(struct shca_cq *cq)
 {

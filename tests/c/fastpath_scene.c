@@ -70,7 +70,7 @@ struct pair *fastpath_pair_of(struct world *world, enum ibv_qp_type type)
 
 	options.type = type;
 	pair = fastpath_pair(world, &options);
-	settle(world);
+	run_until_idle(world);
 	return pair;
 }
 

@@ -12,7 +12,7 @@ struct pair *ud_pair_by(struct world *world, uint8_t gid_index, enum queue queue
 	options.max_recv_wr = 128;
 	options.buffer = 1 << 20;
 	pair = fastpath_pair(world, &options);
-	settle(world); /* the device looks at a QP that has just come to RTS */
+	run_until_idle(world); /* the device looks at a QP that has just come to RTS */
 	return pair;
 }
 
@@ -30,7 +30,7 @@ struct side *ud_another(struct pair *pair)
 	qp_up_to(other->qp, IBV_QPS_RTS,
 		 qp_attr_to(other->qp, 0, pair->b.qp->qpn, &pair->a.options));
 	fastpath_offer(other->client);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	return other;
 }
 
@@ -67,5 +67,5 @@ void ud_receive(struct pair *pair, uint64_t id)
 void ud_ring(struct side *side)
 {
 	qp_ring(side->qp);
-	settle(side->world);
+	run_until_idle(side->world);
 }

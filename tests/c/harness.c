@@ -352,7 +352,7 @@ static bool quiet(struct world *world)
 	return false;
 }
 
-void settle(struct world *world)
+void run_until_idle(struct world *world)
 {
 	assert_false(world->threaded);
 	if (!quiet(world))
@@ -367,9 +367,9 @@ void rounds(struct world *world, unsigned int count)
 
 void advance(struct world *world, uint64_t ns)
 {
-	settle(world); /* what was posted before begins before */
+	run_until_idle(world); /* what was posted before begins before */
 	atomic_fetch_add_explicit(&world->now, ns, memory_order_relaxed);
-	settle(world);
+	run_until_idle(world);
 }
 
 /* ----------------------------------------------------------------------------- client */

@@ -169,7 +169,7 @@ void *world_alloc(struct world *world, size_t size);
 /* Polls each engine once; whether there was something to do. */
 bool world_poll(struct world *world);
 /* Polls the engine until it has nothing to do; fails the test if that never happens. */
-void settle(struct world *world);
+void run_until_idle(struct world *world);
 /* Polls the engine that many times, idle or not: for when a client keeps it busy. */
 void rounds(struct world *world, unsigned int count);
 /* Settles, lets that much time pass at once, and settles again. */

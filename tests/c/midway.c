@@ -98,7 +98,7 @@ struct pair *two_faults(struct world *world)
 	pair->b.mr = mr_new(pair->b.client, PAGE, ALL_ACCESS);
 	rdma_write(&pair->a, 1, 0, 100, 0);
 	rdma_read(&pair->a, 2, PAGE, 100, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(pending(&pair->a), 2);
 	return pair;
 }

@@ -79,9 +79,9 @@ struct simhca_qp_info info(const struct side *side)
 void page_in(struct world *world)
 {
 	for (int quiet = 0; quiet < 2; quiet++) {
-		settle(world);
+		run_until_idle(world);
 		while (simhca_faults_poll(world->fabric)) {
-			settle(world);
+			run_until_idle(world);
 			quiet = 0;
 		}
 		advance(world, 2 * MSEC);

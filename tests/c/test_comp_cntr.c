@@ -95,7 +95,7 @@ static void traffic(struct pair *pair)
 	post(&pair->a, .id = 99, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = to->iova,
 	     .rkey = to->rkey);
 	expect(pair->a.send_cq, 99, SUCCESS);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 }
 
 static struct pair *counted_pair(struct world *world, enum ibv_qp_type type, uint32_t counts,

@@ -19,7 +19,7 @@ static void a_full_cq_loses_nothing(void **state)
 	cqe = pair->a.send_cq->cqe;
 	for (int lap = 0; lap < 10; lap++) {
 		writes(&pair->a, 0, cqe);
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(atomic_load(&pair->a.send_cq->state->overrun), 0);
 		for (uint32_t i = 0; i < cqe; i++)
 			expect(pair->a.send_cq, i, SUCCESS);
@@ -47,7 +47,7 @@ static void an_overrun_cq_kills_its_qps(void **state)
 	other = pair_new(*state, &options);
 
 	writes(&pair->a, 0, cq->cqe + 1);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(atomic_load(&cq->state->overrun), 1);
 	assert_int_equal(events_of(client, cq, IBV_EVENT_CQ_ERR), 1);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
@@ -111,7 +111,7 @@ static void ignoring_overrun_is_possible(void **state)
 	pair->a.qp = qp_new(pair->a.client, &options, cq, cq, NULL);
 	pair_connect(pair);
 	writes(&pair->a, 0, 20);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
 	assert_int_equal(events_of(pair->a.client, cq, IBV_EVENT_CQ_ERR), 0);
 	assert_int_equal(atomic_load(&cq->state->pi), 20);
@@ -127,7 +127,7 @@ static void a_cq_that_was_written_over_is_not_resized(void **state)
 	pair->a.qp = qp_new(pair->a.client, &options, cq, cq, NULL);
 	pair_connect(pair);
 	writes(&pair->a, 0, 20);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(cq_resize(cq, 64), -EINVAL);
 	cq->ci = 20;
 	atomic_store(&cq->state->ci, 20);
@@ -151,13 +151,13 @@ static void resize_keeps(struct world *world, uint32_t from, uint32_t to, uint32
 		expect(cq, i, SUCCESS);
 	}
 	writes(&pair->a, before, waiting);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(0, cq_resize(cq, to));
 	assert_true(cq->cqe >= to && cq->entries >= cq->cqe);
 	/* Some arrive in the new ring before the old ones are read. */
 	if (cq->cqe > waiting)
 		writes(&pair->a, before + waiting, cq->cqe - waiting < 30 ? cq->cqe - waiting : 30);
-	settle(world);
+	run_until_idle(world);
 	for (uint32_t i = 0; i < waiting; i++)
 		expect(cq, before + i, SUCCESS);
 	for (uint32_t i = 0;
@@ -247,7 +247,7 @@ static void a_large_one_moves_bit_by_bit(void **state)
 	/* The first one of these is where the first CQE was. */
 	for (uint32_t i = 30000; i < 33000; i += 10) {
 		writes(&pair->a, i, 10);
-		settle(*state);
+		run_until_idle(*state);
 	}
 	/* Another size: it begins again. */
 	assert_int_equal(try_to_resize(cq, 24000), -ERESTART);
@@ -269,7 +269,7 @@ static void shrinking_below_what_waits_is_refused(void **state)
 	struct cq *cq = pair->a.send_cq;
 
 	writes(&pair->a, 0, 20);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(cq_resize(cq, 4), -EINVAL);
 	assert_int_equal(cq_resize(cq, 0), -EINVAL);
 	assert_int_equal(cq_resize(cq, SIMHCA_MAX_CQE + 1u), -EINVAL);

@@ -53,12 +53,12 @@ static void completions_before_the_arm_raise_nothing(void **state)
 	struct pair *pair = pair_new(*state, &options);
 
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(pair->a.send_cq->events, 0);
 	rdma_write(&pair->a, 2, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(pair->a.send_cq->events, 1);
 }
 
@@ -137,7 +137,7 @@ static void an_error_counts_as_solicited(void **state)
 	recv_into(&pair->a, 7, 0, 8);
 	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(pair->a.mr, 0, 8)),
 	     .remote_addr = pair->b.mr->iova, .rkey = pair->b.mr->rkey ^ 1);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(pair->a.send_cq->events, 1);
 	assert_int_equal(pair->a.recv_cq->events, 1); /* flushed */
 }
@@ -235,7 +235,7 @@ static void what_is_there_raises_an_event_at_once(void **state)
 	arm_and_notify(cq, SIMHCA_ARM_NEXT);
 	assert_int_equal(cq->events, 0);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(cq->events, 1);
 	for (unsigned int i = 2; i < 5; i++) {
 		arm_and_notify(cq, SIMHCA_ARM_NEXT);

@@ -109,14 +109,14 @@ static void no_packet_of_the_wire_takes_it(void **state)
 
 	write_mtus(&net, 2, 1);
 	acknowledge(&net, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->send_cq, 2, SUCCESS);
 	watch(*state);
 	write_mtus(&net, 3, 1);
 	acknowledge(&net, 1);
 	comes(&net, ELSEWHERE, &send, 0);
 	comes(&net, ELSEWHERE, &read, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->send_cq, 3, SUCCESS);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(taken, 0);

@@ -36,7 +36,7 @@ static void of_a_send(void **state)
 	begin(*state, IBV_QPT_RC);
 	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
 	     SGES(sge(pair->a.mr, 0, 64)));
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(too_late, 0);
 	expect(pair->a.send_cq, 1, REM_ACCESS_ERR);
 	assert_int_equal(told, 1);
@@ -47,7 +47,7 @@ static void of_a_receive(void **state)
 	begin(*state, IBV_QPT_RC);
 	recv_into(&pair->b, 1, 0, 50);
 	send_from(&pair->a, 2, 0, 200);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(too_late, 0);
 	expect(pair->b.recv_cq, 1, LOC_LEN_ERR);
 	expect(pair->a.send_cq, 2, REM_INV_REQ_ERR);
@@ -62,14 +62,14 @@ static void of_what_nobody_awaits(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		begin(*state, types[i]);
 		send_from(&pair->a, 1, 0, 50);
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(lost, types[i] != IBV_QPT_RC);
 		recv_into(&pair->b, 2, 0, 200);
 		if (types[i] == IBV_QPT_RC)
 			continue; /* it is for the first message, which has waited */
 		send_from(&pair->a, 3, 0, 50);
 		send_from(&pair->a, 4, 0, 50);
-		settle(*state);
+		run_until_idle(*state);
 		expect(pair->b.recv_cq, 2, SUCCESS);
 		assert_int_equal(lost, 1);
 	}

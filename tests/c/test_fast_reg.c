@@ -651,7 +651,7 @@ static void on_unreliable_connections(void **state)
 	post(s.a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(s.a->mr, 0, 64)),
 	     .remote_addr = IOVA, .rkey = s.mr->rkey);
 	expect(s.a->send_cq, 1, SUCCESS);
-	settle(*state);
+	run_until_idle(*state);
 	assert_true(all_bytes(byte_at(&s, 0), 64, 0x55));
 	invalidate(&s);
 }

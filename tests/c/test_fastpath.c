@@ -53,7 +53,7 @@ static void what_the_device_does(struct world *world, const struct options *opti
 		if (read && options->type == IBV_QPT_UC)
 			continue;
 		print_message("%s\n", work->name);
-		settle(world);
+		run_until_idle(world);
 		for (uint32_t round = 0; round < 3; round++) {
 			for (int i = 0; i < 2; i++) {
 				struct pair *one = i ? other : pair;
@@ -63,10 +63,10 @@ static void what_the_device_does(struct world *world, const struct options *opti
 			}
 			simhca_device_stats(world->device[0], before);
 			assert_true(simhca_step(&step));
-			settle(world); /* nothing that it could do */
+			run_until_idle(world); /* nothing that it could do */
 			simhca_device_stats(world->device[0], by_fast_path);
 			ring_doorbell(other->a.client, other->a.qp->doorbell);
-			settle(world);
+			run_until_idle(world);
 			simhca_device_stats(world->device[0], by_device);
 			for (int i = 0; i < SIMHCA_STATS; i++)
 				assert_int_equal(by_fast_path[i] - before[i],

@@ -196,7 +196,7 @@ static void the_device_carries_the_first_message_in_rtr(void **state)
 	assert_false(simhca_step(&step));
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_STATE], 1);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_COMM_EST), 1);
 	fastpath_write(pair, 8, pair->b.mr);
 	assert_true(simhca_step(&step));

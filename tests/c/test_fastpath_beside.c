@@ -49,7 +49,7 @@ static struct pair *pair_of(struct world *world, enum ibv_qp_type type, bool srq
 	if (srq)
 		options.srq_wr = 128;
 	pair = fastpath_pair(world, &options);
-	settle(world);
+	run_until_idle(world);
 	assert_true(lies_beside(&pair->a.qp->granted.state));
 	assert_true(lies_beside(&pair->b.qp->granted.state));
 	return pair;

@@ -40,7 +40,7 @@ static void one_call_ends(void **state, enum ibv_qp_type type)
 	options.type = type;
 	options.max_recv_wr = options.cqe = MOST;
 	pair = fastpath_pair(*state, &options);
-	settle(*state);
+	run_until_idle(*state);
 	step = fastpath_attach(&pair->a);
 	for (uint64_t i = 0; i < MOST; i++)
 		recv_into(&pair->b, i, 0, BUFFER);

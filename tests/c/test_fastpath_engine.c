@@ -13,7 +13,7 @@ static void the_device_waits_for_a_turn(void **state)
 
 	atomic_store(&pair->b.qp->state->resp_owner.holder, name);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_false(cq_poll(pair->a.send_cq, &cqe));
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_RTS);
 	atomic_store(&pair->b.qp->state->resp_owner.holder, 0);
@@ -23,18 +23,18 @@ static void the_device_waits_for_a_turn(void **state)
 	/* The requester's: the program finds that it is wanted, and rings. */
 	atomic_store(&pair->a.qp->state->req_owner.holder, name);
 	rdma_write(&pair->a, 2, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(pair->a.qp->state->req_owner.holder, name | SIMHCA_OWNER_WANTED);
 	assert_false(cq_poll(pair->a.send_cq, &cqe));
 	atomic_store(&pair->a.qp->state->req_owner.holder, 0);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(world);
+	run_until_idle(world);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 
 	/* Of nobody's that is attached it is nonsense. */
 	atomic_store(&pair->a.qp->state->req_owner.holder, name + 1);
 	rdma_write(&pair->a, 3, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
 	fastpath_detach(&step);
 }
@@ -64,7 +64,7 @@ static void behind_a_missing_receive(struct pair *pair, struct simhca_step *step
 
 	put_sends(pair, first, 1);
 	assert_false(simhca_step(step));
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	put_sends(pair, first + 1, 10);
 	assert_false(simhca_step(step));
 	for (uint64_t id = first; id < first + 11; id++)
@@ -90,7 +90,7 @@ static void the_rest_is_left_to_the_program(void **state)
 	put_sends(pair, 11, 1);
 	assert_false(simhca_step(&step));
 	recv_into(&pair->b, 11, 0, 100);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(sent(pair), 12);
 	fastpath_detach(&step);
 }
@@ -104,7 +104,7 @@ static void an_atomic_is_not_left_to_the_program(void **state)
 
 	put_sends(pair, 0, 1);
 	assert_false(simhca_step(&step));
-	settle(world);
+	run_until_idle(world);
 	fastpath_put_fetch_and_add(&pair->a, pair->b.mr);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	assert_false(simhca_step(&step));
@@ -191,7 +191,7 @@ static void an_atomic_waits_for_steps(void **state)
 	atomic_fetch_add(&step.fastpath->guard, 1);
 	fastpath_put_fetch_and_add(&other->a, mr_new(other->b.client, 4096, ALL_ACCESS));
 	ring_doorbell(other->a.client, other->a.qp->doorbell);
-	settle(world);
+	run_until_idle(world);
 	advance(world, 1 * MSEC);
 	early = cq_poll(other->a.send_cq, &cqe);
 	atomic_fetch_add(&step.fastpath->guard,
@@ -208,7 +208,7 @@ static void an_atomic_waits_for_steps(void **state)
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_MEMORY], 1);
 	assert_int_equal(*word, 5);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(world);
+	run_until_idle(world);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 	fastpath_detach(&step);
 }

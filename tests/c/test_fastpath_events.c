@@ -65,7 +65,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 						 .num_sge = 1 });
 		assert_int_equal(simhca_step(&step), by_fast_path || !rows[i].events);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		settle(world);
+		run_until_idle(world);
 		fastpath_raised += fastpath_read_channel(recv_ends, pair->b.recv_cq);
 		assert_int_equal(fastpath_raised, rows[i].events);
 	}
@@ -76,7 +76,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 	assert_int_equal(simhca_step(&step), by_fast_path);
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_EVENT], by_fast_path ? 0 : 3);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(fastpath_read_channel(send_ends, pair->a.send_cq), by_fast_path);
 
 	for (int i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 		assert_int_equal(late->state->arm & SIMHCA_ARM_BITS, 0);
 		cq_arm(late, SIMHCA_ARM_NEXT); /* the next one's event, not this one's */
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		settle(world);
+		run_until_idle(world);
 		assert_int_equal(fastpath_raised +
 					 fastpath_read_channel(i ? send_ends : recv_ends, late),
 				 1);
@@ -114,7 +114,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 	carry_armed(pair, &step, 200);
 	assert_int_equal(fastpath_raised, 0);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(fastpath_raised, 200 + by_fast_path);
 
 	/* Its program has the completions, and destroys the QP before that. */

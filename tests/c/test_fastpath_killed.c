@@ -60,7 +60,7 @@ static void killed_at_each_store(void **state)
 			read = fastpath_read_channel(ends, pair->b.recv_cq);
 			counted = pair->b.recv_cq->state->told;
 			assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
-			settle(*state);
+			run_until_idle(*state);
 			while (fastpath_next_cqe(pair->b.recv_cq, &cqe)) {
 				assert_int_equal(cqe.wr_id, 2000 + arrived + flushed);
 				if (cqe.status) {

@@ -73,7 +73,7 @@ static void fail_alone(struct side *side)
 	bad.lkey ^= 1;
 	qp_post(side->qp,
 		&(struct wr){ .opcode = SIMHCA_WR_RDMA_WRITE, .sges = &bad, .num_sge = 1 });
-	settle(side->client->world);
+	run_until_idle(side->client->world);
 	assert_true(cq_poll(side->send_cq, &cqe) && cqe.status == IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(qp_state(side->qp), IBV_QPS_ERR);
 }
@@ -227,7 +227,7 @@ static void refuse_atomics_memory(struct pair *pair)
 
 	fastpath_put_fetch_and_add(&pair->a, mr);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	assert_true(cq_poll(pair->a.send_cq, &cqe) && !cqe.status);
 	fastpath_write(pair, 8, pair->b.mr); /* of the same process, which is enough */
 }
@@ -435,7 +435,7 @@ static void receives_of_an_srq(void **state)
 		expect(b->recv_cq, id, SUCCESS);
 	}
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(b->client, srq, IBV_EVENT_SRQ_LIMIT_REACHED), 1);
 	fastpath_send(pair, 8);
 	assert_false(simhca_step(&step));

@@ -496,7 +496,7 @@ static struct pair *former_peer_of_srq(struct world *world)
 	struct pair *pair = fastpath_pair_with_srq(world);
 	struct simhca_step step;
 
-	settle(world);
+	run_until_idle(world);
 	step = fastpath_attach_another(&pair->a);
 	fastpath_detach(&step);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);

@@ -94,7 +94,7 @@ static void data_in_slots(struct world *world, bool by_fast_path)
 			assert_true(simhca_step(&step));
 		else
 			ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		settle(world);
+		run_until_idle(world);
 		assert_true(cq_poll(pair->a.send_cq, &cqe));
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 		assert_int_equal(cqe.in_slot, 0);

@@ -48,7 +48,7 @@ static void all_consume_in_order(void **state)
 			assert_true(simhca_step(pair == one ? &step_one : &step_two));
 		else
 			ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		settle(*state);
+		run_until_idle(*state);
 		expect(pair->a.send_cq, 0, SUCCESS);
 		expect_receive(pair, id, SIMHCA_WC_SUCCESS);
 		assert_int_equal(srq_ci_of(one->b.srq), id + 1);
@@ -201,7 +201,7 @@ static void the_limit_is_told_of_once(void **state)
 		assert_int_equal(simhca_step(&step), left != 4);
 		assert_int_equal(fastpath_limits(pair), left < 4);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(fastpath_limits(pair), left <= 4);
 	}
 	assert_int_equal(step.fastpath->messages, 9);
@@ -224,7 +224,7 @@ static void a_limit_that_is_armed_meanwhile(void **state)
 	fastpath_send(pair, LENGTH);
 	assert_false(simhca_step(&step));
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(fastpath_limits(pair), 1);
 	fastpath_detach(&step);
 }
@@ -334,7 +334,7 @@ static void killed_at_each_store(void **state)
 		assert_int_equal(fastpath_limits(pair), 1); /* nobody else has rung */
 		assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
 		assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
-		settle(*state);
+		run_until_idle(*state);
 		for (uint64_t id = 0; cq_poll(pair->b.recv_cq, &cqe);) {
 			if (cqe.qpn == SIMHCA_VOID_QPN)
 				continue;

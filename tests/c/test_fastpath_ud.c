@@ -75,7 +75,7 @@ static void as_the_device_does(struct world *world, uint8_t gid_index, enum queu
 			}
 			simhca_device_stats(world->device[0], before);
 			assert_true(fastpath_run(&step));
-			settle(world); /* nothing that it could do */
+			run_until_idle(world); /* nothing that it could do */
 			simhca_device_stats(world->device[0], by_fast_path);
 			ud_ring(&other->a);
 			simhca_device_stats(world->device[0], by_device);
@@ -271,7 +271,7 @@ static struct side *another_of_the_srq(struct pair *pair)
 	options.srq_wr = 0;
 	side_make(other, pair->b.client, &options, pair->b.srq);
 	qp_up_to(other->qp, IBV_QPS_RTS, qp_attr_to(other->qp, 0, pair->a.qp->qpn, &options));
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	return other;
 }
 

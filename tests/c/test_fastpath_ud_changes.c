@@ -122,7 +122,7 @@ static void a_reset_forgets_claims(void **state)
 	ud_receive(pair, 3);
 	client_gone(other->client);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->b.recv_cq, 3, WR_FLUSH_ERR);
 	expect_none(pair->b.recv_cq);
 	fastpath_detach(&step);

@@ -53,7 +53,7 @@ static void ends_at_each_store(void **state, enum queue queue)
 		if (queue == SHARED)
 			all = ud_claimed(&pair->b);
 		assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
-		settle(*state);
+		run_until_idle(*state);
 		while (fastpath_next_cqe(pair->b.recv_cq, &cqe)) {
 			assert_true(cqe.wr_id < posted && !(seen & 1u << cqe.wr_id));
 			seen |= 1u << cqe.wr_id;

@@ -203,7 +203,7 @@ static void a_copy_that_fails(void **state)
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_COPY], 1);
 	assert_int_equal(rq_ci_of(pair->b.qp), 1);
 	assert_int_equal(step.fastpath->dest, pair->b.qp->qpn);
-	/* None is carried before that is settled. */
+	/* None is carried before that is known. */
 	assert_false(fastpath_run(&step));
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_WAITS], 1);
 	((struct simhca_mpt *)mpt_of(pair->b.client, mr->lkey))->addr = (uintptr_t)mr->addr;
@@ -245,7 +245,7 @@ static void no_room_for_the_send_by(struct world *world, enum queue queue)
 	fastpath_detach(&step);
 	client_gone(pair->a.client);
 	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
-	settle(world);
+	run_until_idle(world);
 	cqe = expect(pair->b.recv_cq, 0, WR_FLUSH_ERR);
 	assert_int_equal(cqe.flags & SIMHCA_CQE_SRQ, queue == SHARED ? SIMHCA_CQE_SRQ : 0);
 	if (queue == OWN)

@@ -44,7 +44,7 @@ static unsigned int who_gets(struct scene *scene, const struct recipe *recipe)
 	unsigned int who = 0;
 
 	frame_go(scene->sender, recipe);
-	settle(scene->world);
+	run_until_idle(scene->world);
 	for (unsigned int i = 0; i < RECEIVERS; i++) {
 		unsigned int count = arrived(scene->receiver[i]);
 
@@ -465,7 +465,7 @@ static void flows_go_with_their_client(void **state)
 	assert_int_equal(who_gets(&scene, &udp), 1 << 0);
 	client_gone(scene.receiver[0]->client);
 	frame_go(scene.sender, &udp);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	assert_int_equal(arrived(scene.receiver[2]), 1);
 }
 
@@ -513,7 +513,7 @@ static void a_frame_has_so_many_copies(void **state)
 		flow_new(client, &req);
 	}
 	frame_go(scene.sender, &udp);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	while (cq_poll(cq, &cqe))
 		got++;
 	assert_int_equal(got, SIMHCA_MAX_FRAME_COPIES);

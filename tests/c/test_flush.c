@@ -35,7 +35,7 @@ static void waiting_sends_are_flushed_in_order(void **state)
 						  .opcode = SIMHCA_WR_SEND,
 						  .flags = id % 3 ? 0 : SIMHCA_WQE_SIGNALED,
 						  SGES(sge(pair->a.mr, 0, 64)) });
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_ERR));
 	for (uint64_t id = 0; id < 20; id++)
@@ -57,7 +57,7 @@ static void sends_of_an_early_state_are_flushed(void **state)
 	qp_up_to(pair->a.qp, IBV_QPS_RTR, qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options));
 	send_from(&pair->a, 1, 0, 64);
 	recv_into(&pair->a, 2, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_ERR));
 	expect_why(pair->a.send_cq, 1, WR_FLUSH_ERR, FLUSHED);
 	expect_why(pair->a.recv_cq, 2, WR_FLUSH_ERR, FLUSHED);
@@ -70,7 +70,7 @@ static void requests_posted_in_error_are_flushed(void **state)
 		struct pair *pair = pair_new(*state, &options);
 
 		assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_ERR));
-		settle(*state);
+		run_until_idle(*state);
 		for (uint64_t id = 0; id < 200; id++) {
 			recv_into(&pair->a, id, 0, 64);
 			expect_why(pair->a.recv_cq, id, WR_FLUSH_ERR, FLUSHED);

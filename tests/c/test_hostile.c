@@ -43,7 +43,7 @@ static void a_send_producer_index_that_makes_no_sense(void **state)
 
 		atomic_store(&a->qp->state->sq_pi, garbage[i]);
 		qp_ring(a->qp);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		assert_int_equal(qp_state(a->qp), IBV_QPS_ERR);
 		assert_int_equal(events_of(a->client, a->qp, IBV_EVENT_QP_FATAL), 1);
 		check_good(&scene);
@@ -61,7 +61,7 @@ static void a_receive_producer_index_that_makes_no_sense(void **state)
 
 		atomic_store(&b->qp->state->rq_pi, garbage[i]);
 		send_from(&scene.bad->a, 1, 0, 64);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
 		assert_int_equal(events_of(b->client, b->qp, IBV_EVENT_QP_FATAL), 1);
 		advance(scene.world, 100 * SEC);
@@ -80,7 +80,7 @@ static void a_producer_index_that_runs_backwards(void **state)
 	check_works(scene.bad);
 	atomic_fetch_sub(&a->qp->state->sq_pi, 1);
 	qp_ring(a->qp);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	assert_int_equal(qp_state(a->qp), IBV_QPS_ERR);
 	assert_int_equal(events_of(a->client, a->qp, IBV_EVENT_QP_FATAL), 1);
 	check_good(&scene);
@@ -94,7 +94,7 @@ static void the_devices_indices_overwritten(void **state)
 		struct simhca_qp_mem *mem[] = { scene.bad->a.qp->state, scene.bad->b.qp->state };
 
 		send_from(&scene.bad->a, 1, 0, 64);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		for (int n = 0; n < 2; n++) {
 			uint32_t *words = (uint32_t *)mem[n];
 
@@ -284,7 +284,7 @@ static void a_read_that_is_owed_while_a_receive_is_held(void **state)
 	others_had_turns(b->qp);
 	qp_ring(a->qp);
 	qp_ring(b->qp);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	expect_why(b->recv_cq, 2, LOC_ACCESS_ERR, KEY_UNKNOWN);
 	assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
 	check_good(&scene);
@@ -334,7 +334,7 @@ static void a_turn_that_is_wanted(void **state)
 	a->send_cq->on_event_arg = a;
 	cq_arm(a->send_cq, SIMHCA_ARM_NEXT);
 	qp_ring(a->qp);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	for (uint64_t id = 1; id <= 2; id++) {
 		assert_true(cq_poll(a->send_cq, &cqe));
 		assert_int_equal(cqe.wr_id, id);
@@ -354,7 +354,7 @@ static void cq_indices_overwritten(void **state)
 		atomic_store(&mem->overrun, garbage[i]);
 		for (uint64_t id = 0; id < 60; id++)
 			rdma_write(&scene.bad->a, id, 0, 8, 0);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		cq_resize(scene.bad->a.send_cq, 8);
 		cq_resize(scene.bad->a.send_cq, 1000);
 		check_good(&scene);
@@ -383,7 +383,7 @@ static void srq_indices_overwritten(void **state)
 		/* One WQE more than none may be a lie, but it is a possible number. */
 		possible = srq->state->pi - srq_ci_of(srq) <= srq->entries;
 		send_from(sender, 1, 0, 8);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		assert_int_equal(qp_state(receiver.qp), IBV_QPS_ERR);
 		assert_int_equal(events_of(client, receiver.qp, IBV_EVENT_QP_FATAL), !possible);
 		srq_modify(srq, SIMHCA_SRQ_MAX_WR, 8, 0);
@@ -441,7 +441,7 @@ static void receive_requests_that_lie_about_their_size(void **state)
 		recv_into(b, 1, 0, 64);
 		((struct simhca_recv_wqe *)b->qp->rq)->num_sge = counts[i];
 		send_from(&scene.bad->a, 1, 0, 8);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		assert_int_equal(qp_state(b->qp), IBV_QPS_ERR);
 		check_good(&scene);
 	}
@@ -473,7 +473,7 @@ static void every_opcode_and_flag(void **state)
 				wqe->flags = (uint8_t)flags;
 				recv_into(&bad->b, 1, 0, 512);
 				qp_ring(bad->a.qp);
-				settle(scene.world);
+				run_until_idle(scene.world);
 				while (cq_poll(bad->a.send_cq, &cqe) ||
 				       cq_poll(bad->b.recv_cq, &cqe))
 					;
@@ -502,7 +502,7 @@ static void every_doorbell_rung(void **state)
 		for (size_t i = 0; i < SIMHCA_DB_MIDS; i++)
 			atomic_store(&mem->mid[i], UINT64_MAX);
 		atomic_store(&mem->top, UINT64_MAX);
-		settle(scene.world);
+		run_until_idle(scene.world);
 		check_good(&scene);
 		/* Nobody looks at those of QPs that the client never had. */
 		assert_true(atomic_load(&mem->leaf[SIMHCA_DB_LEAVES - 1]) == UINT64_MAX);
@@ -510,10 +510,10 @@ static void every_doorbell_rung(void **state)
 	check_works(scene.bad);
 	/* Bits above without any below, and the other way round. */
 	atomic_store(&mem->top, UINT64_MAX);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	for (size_t i = 0; i < SIMHCA_DB_LEAVES; i++)
 		atomic_store(&mem->leaf[i], UINT64_MAX);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	atomic_store(&mem->armed, 0xffffffff);
 	check_works(scene.bad);
 	check_good(&scene);
@@ -578,7 +578,7 @@ static void a_client_with_endless_work(void **state)
 	send_from(&scene.good->a, 2, 0, 64);
 	rounds(scene.world, 3);
 	assert_true(cq_poll(scene.good->a.send_cq, &cqe));
-	settle(scene.world);
+	run_until_idle(scene.world);
 	for (uint64_t id = 0; id < 60; id++)
 		expect(busy->a.send_cq, id, SUCCESS);
 }

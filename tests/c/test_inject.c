@@ -223,7 +223,7 @@ static void a_drop_is_sent_again(void **state)
 
 	RULE(.action = SIMHCA_INJECT_DROP, .first = 1, .last = 1);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	advance(*state, 4096ull << 14);
 	expect(pair->a.send_cq, 1, SUCCESS);
@@ -236,7 +236,7 @@ static void drops_without_end(void **state)
 
 	RULE(.action = SIMHCA_INJECT_DROP);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	for (int i = 0; i < 8; i++)
 		advance(*state, 4096ull << 14);
 	expect_why(pair->a.send_cq, 1, RETRY_EXC_ERR, INJECTED);
@@ -247,7 +247,7 @@ static void drops_without_end(void **state)
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	rdma_read(&pair->a, 2, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	for (int i = 0; i < 8; i++)
 		advance(*state, 4096ull << 14);
 	expect_why(pair->a.send_cq, 2, RETRY_EXC_ERR, INJECTED);
@@ -267,7 +267,7 @@ static void a_lost_answer(void **state)
 	recv_into(&pair->b, 5, 0, 8);
 	recv_into(&pair->b, 6, 0, 8);
 	send_from(&pair->a, 1, 0, 8);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->b.recv_cq, 5, SUCCESS);
 	expect_none(pair->a.send_cq);
 	advance(*state, 4096ull << 14);
@@ -288,7 +288,7 @@ static void late_answers(void **state)
 	for (uint64_t id = 1; id <= 2; id++) {
 		recv_into(&pair->b, id, 64, 8);
 		send_from(&pair->a, id, 0, 8);
-		settle(*state);
+		run_until_idle(*state);
 		expect(pair->b.recv_cq, id, SUCCESS);
 		advance(*state, 3 * SEC - 1);
 		expect_none(pair->a.send_cq);
@@ -297,7 +297,7 @@ static void late_answers(void **state)
 		assert_int_equal(met(state, late), id);
 	}
 	rdma_read(&pair->a, 3, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, 3 * SEC - 1);
 	expect_none(pair->a.send_cq);
 	advance(*state, 1);
@@ -312,7 +312,7 @@ static void a_delay_is_as_long(void **state)
 	RULE(.action = SIMHCA_INJECT_DELAY, .first = 1, .last = 1, .ns = 3 * SEC);
 	recv_into(&pair->b, 5, 0, 8);
 	send_from(&pair->a, 1, 0, 8);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, 3 * SEC - 1);
 	expect_none(pair->b.recv_cq);
 	advance(*state, 1);
@@ -330,7 +330,7 @@ static void a_completion_is_held(void **state)
 	RULE(.action = SIMHCA_INJECT_HOLD, .ns = 3 * SEC);
 	recv_into(&pair->b, 5, 0, 8);
 	send_from(&pair->a, 1, 0, 8);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->b.recv_cq, 5, SUCCESS);
 	advance(*state, 3 * SEC - 1);
 	expect_none(pair->a.send_cq);
@@ -365,7 +365,7 @@ static void late_slices(void **state)
 	RULE(.action = SIMHCA_INJECT_DELAY, .responses = true, .every = 2, .ns = MSEC);
 	fill(pair->b.mr->addr, 1 << 20, 7);
 	rdma_read(&pair->a, 1, 0, 1 << 20, 0);
-	settle(*state);
+	run_until_idle(*state);
 	for (int i = 0; i < 100; i++)
 		advance(*state, MSEC);
 	expect(pair->a.send_cq, 1, SUCCESS);
@@ -492,7 +492,7 @@ static void slow_memory(void **state)
 			rdma_write(&pair->a, id, 0, 128, 0);
 		else
 			rdma_read(&pair->a, id, 0, 128, 0);
-		settle(*state);
+		run_until_idle(*state);
 		advance(*state, 2 * SEC - 1);
 		expect_none(pair->a.send_cq);
 		advance(*state, 1);
@@ -506,7 +506,7 @@ static void a_late_doorbell(void **state)
 
 	RULE(.action = SIMHCA_INJECT_DOORBELL, .ns = SEC);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, SEC - 1);
 	expect_none(pair->a.send_cq);
 	/* What is read then is what it sends. */
@@ -530,7 +530,7 @@ static void not_ready(void **state)
 		rdma_write(&pair->a, 1, 0, 8, 0); /* takes no receive */
 		expect(pair->a.send_cq, 1, SUCCESS);
 		send_from(&pair->a, 2, 0, 8);
-		settle(*state);
+		run_until_idle(*state);
 		for (int i = 0; i < 3; i++)
 			advance(*state, SEC);
 		if (retries == 3)
@@ -555,7 +555,7 @@ static void how_long_not_ready(void **state)
 	expect(unreliable->b.recv_cq, 1, SUCCESS);
 	recv_into(&pair->b, 5, 0, 8);
 	send_from(&pair->a, 1, 0, 8);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, 10240000 - 1);
 	expect_none(pair->a.send_cq);
 	advance(*state, 1);
@@ -598,7 +598,7 @@ static void a_page_fault(void **state)
 
 	RULE(.action = SIMHCA_INJECT_FAULT, .first = 1, .last = 1, .ns = 5 * MSEC);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, 5 * MSEC - 1);
 	expect_none(pair->a.send_cq);
 	advance(*state, 1);
@@ -609,7 +609,7 @@ static void a_page_fault(void **state)
 	/* Of each, and only once: a fault is not followed by the same one. */
 	RULE(.action = SIMHCA_INJECT_FAULT, .ns = 5 * MSEC);
 	rdma_write(&pair->a, 2, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, 5 * MSEC);
 	expect(pair->a.send_cq, 2, SUCCESS);
 }
@@ -625,7 +625,7 @@ static void a_page_fault_elsewhere(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		RULE(.action = SIMHCA_INJECT_FAULT, .times = 1, .ns = cases[i].fault);
 		rdma_write(&pair->a, i, 0, 8, 0);
-		settle(*state);
+		run_until_idle(*state);
 		advance(*state, cases[i].timer - 1);
 		expect_none(pair->a.send_cq);
 		advance(*state, 1);
@@ -643,7 +643,7 @@ static void an_answer_lost_on_the_way(void **state)
 	rdma_write(&pair->a, 1, 0, 8, 0);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	rdma_read(&pair->a, 2, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	for (int i = 0; i < 4; i++)
 		advance(*state, 4096ull << 14);

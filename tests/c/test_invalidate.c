@@ -254,7 +254,7 @@ static void a_receiver_that_is_not_ready(void **state)
 	struct setting s = make(*state, IBV_QPT_RC);
 
 	send_with_inv(s.a, 4, 64, s.fast->rkey);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(s.a->send_cq);
 	assert_true(valid(&s, s.fast->rkey));
 	recv_into(s.b, 5, 0, 64);
@@ -460,7 +460,7 @@ static void an_invalidation_that_is_flushed(void **state)
 	struct simhca_worker *engine = begin_access(&s, s.mw->rkey, s.b->mr->iova);
 
 	qp_local_inv(s.b->qp, 1, s.mw->rkey);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(0, qp_move(s.b->qp, IBV_QPS_ERR));
 	expect_why(s.b->send_cq, 1, WR_FLUSH_ERR, FLUSHED);
 	pair_reconnect(s.pair);

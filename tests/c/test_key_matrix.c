@@ -334,7 +334,7 @@ static bool check(struct setting *s, enum kind kind, enum user user, enum use us
 		good &= !mr_gone(key.mr);
 	good &= mpt_of(pair->b.client, s->whole->lkey)->bound == 0;
 	if (outcome.reason != SIMHCA_REASON_NONE || state == QP_LACKS_RIGHT) {
-		settle(pair->a.world);
+		run_until_idle(pair->a.world);
 		pair_reconnect(pair);
 		while (cq_poll(pair->b.recv_cq, &cqe) || cq_poll(pair->b.send_cq, &cqe))
 			;

@@ -64,7 +64,7 @@ static void remote_refused(struct setting *s, uint64_t addr, uint32_t rkey, uint
 		expect_(pair->a.send_cq, i, IBV_WC_REM_ACCESS_ERR, reason, __FILE__, __LINE__);
 		check_refused(s);
 		assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
-		settle(pair->a.world);
+		run_until_idle(pair->a.world);
 		while (cq_poll(pair->b.recv_cq, &cqe))
 			assert_int_not_equal(cqe.status, IBV_WC_SUCCESS);
 		if (opcodes[i] != SIMHCA_WR_RDMA_WRITE_WITH_IMM)

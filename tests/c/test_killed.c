@@ -177,7 +177,7 @@ static bool work_until(struct world *world, struct side *side, unsigned int stor
 	if (!child) {
 		stop_at = store;
 		schedule(side);
-		settle(world);
+		run_until_idle(world);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -232,7 +232,7 @@ static void the_next_one_goes_on(void **state)
 					repair(&pair->b);
 				}
 				schedule(&one->a);
-				settle(world);
+				run_until_idle(world);
 			}
 			check_work(pair, work, tag);
 			check_work(whole, work, tag);

@@ -54,7 +54,7 @@ static void say(struct side *side, const struct simhca_requester *req)
 	side->qp->state->req[0] = side->qp->state->req[1] = *req;
 	others_had_turns(side->qp);
 	ring_doorbell(side->client, side->qp->doorbell);
-	settle(side->client->world);
+	run_until_idle(side->client->world);
 }
 
 /*
@@ -187,11 +187,11 @@ static void a_producer_index_back_at_what_waits(void **state)
 
 	a->mr = on_demand(a->client, pages(1), PAGE, ODP);
 	rdma_write(a, 1, 0, 64, 0);
-	settle(lies.world); /* nobody brings the page in */
+	run_until_idle(lies.world); /* nobody brings the page in */
 	assert_int_equal(requester_of(a->qp)->wait, SIMHCA_WAIT_FAULT);
 	atomic_store(&a->qp->state->sq_pi, requester_of(a->qp)->oldest);
 	qp_ring(a->qp);
-	settle(lies.world);
+	run_until_idle(lies.world);
 	check_fatal(&lies, a);
 }
 
@@ -208,7 +208,7 @@ static void a_receive_of_no_queue(void **state)
 			(struct simhca_responder){ .epsn = options.psn, .have_recv = 1 };
 	others_had_turns(lies.bad->b.qp);
 	send_from(&lies.bad->a, 1, 0, 64);
-	settle(lies.world);
+	run_until_idle(lies.world);
 	check_fatal(&lies, &lies.bad->b);
 }
 
@@ -255,7 +255,7 @@ static void a_fetch_that_is_denied(void **state)
 	memcpy(request + 16, &rvh, sizeof(rvh));
 	post(&a, .id = 1, .opcode = SIMHCA_WR_SEND, .inline_data = request,
 	     .inline_len = sizeof(request));
-	settle(world); /* nobody brings the page in */
+	run_until_idle(world); /* nobody brings the page in */
 	req = *requester_of(b.qp);
 	assert_int_equal(req.count, 1);
 	assert_int_equal(req.wait, SIMHCA_WAIT_PEER);
@@ -265,7 +265,7 @@ static void a_fetch_that_is_denied(void **state)
 	b.qp->state->req[0] = b.qp->state->req[1] = req;
 	others_had_turns(b.qp);
 	assert_int_equal(0, qp_move(b.qp, IBV_QPS_SQD));
-	settle(world);
+	run_until_idle(world);
 	/* None can be fetched: the list is emptied when the queue goes on. */
 	assert_int_equal(0, qp_modify(b.qp, SIMHCA_QP_MAX_QP_RD_ATOMIC,
 				      (struct simhca_qp_attr){ .max_rd_atomic = 0 }));
@@ -312,7 +312,7 @@ static void a_message_that_changes_before_its_answer(void **state)
 	lossy.loses = change_messages;
 	lossy.arg = lies.bad->a.qp;
 	qp_ring(lies.bad->a.qp);
-	settle(lies.world);
+	run_until_idle(lies.world);
 	lossy.loses = NULL;
 	check_fatal(&lies, &lies.bad->a);
 }

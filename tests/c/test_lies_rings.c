@@ -46,7 +46,7 @@ static void the_indices_of_a_cq(void **state)
 		atomic_store(&cq->state->ci, ci);
 		recv_into(&bad->b, 1, 0, 64);
 		send_from(&bad->a, 1, 0, 64);
-		settle(*state);
+		run_until_idle(*state);
 		check_ended(&bad->b);
 		assert_int_equal(qp_state(bad->b.qp), fits ? IBV_QPS_RTS : IBV_QPS_ERR);
 		assert_int_equal(atomic_load(&cq->state->overrun), !fits);
@@ -72,7 +72,7 @@ static void the_claims_of_a_cq(void **state)
 				name << 32 | (slot + 1 + values[i % ARRAY_SIZE(values)]);
 		recv_into(&bad->b, 1, 0, 64);
 		send_from(&bad->a, 1, 0, 64);
-		settle(*state);
+		run_until_idle(*state);
 		check_ended(&bad->b);
 	}
 	check_works(good);
@@ -187,7 +187,7 @@ static void the_indices_of_an_srq(void **state)
 		atomic_store(&srq->state->head, claimant << 32 | ci);
 		atomic_store(&srq->state->pi, pi);
 		send_from(&a, 1, 0, 64);
-		settle(*state);
+		run_until_idle(*state);
 		state_now = qp_state(b.qp);
 		assert_int_equal(state_now, pi - ci > srq->entries ? IBV_QPS_ERR : IBV_QPS_RTS);
 		if (pi != ci && state_now == IBV_QPS_RTS)
@@ -272,7 +272,7 @@ static void a_rendezvous_that_matched_nothing(void **state)
 	}
 	others_had_turns(s->b.qp);
 	send_tagged(s, 1, IBV_TMH_EAGER, 100, 8);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(qp_state(s->b.qp), IBV_QPS_ERR);
 	assert_int_equal(events_of(s->b.client, s->b.qp, IBV_EVENT_QP_FATAL), 1);
 	expect_none(s->b.send_cq);

@@ -496,7 +496,7 @@ static void random_messages(struct world *world, enum ibv_qp_type type, struct l
 		idle = run->completed + received(run) == before ? idle + 1 : 0;
 		assert_true(idle < 100000);
 	}
-	settle(world);
+	run_until_idle(world);
 	for (unsigned int i = 0; i < run->targets; i++) {
 		struct target *target = &run->target[i];
 

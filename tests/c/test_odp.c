@@ -43,7 +43,7 @@ static void a_sender_stops_until_its_pages_are_there(void **state)
 	/* The second time it does not. */
 	recv_into(&pair->b, 4, 0, 100);
 	send_from(&pair->a, 3, 10, 100);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->a.send_cq, 3, SUCCESS);
 	assert_int_equal(counters(pair->a.mr).faults, 1);
 }
@@ -73,7 +73,7 @@ static void an_atomic_writes_source_is_read(void **state)
 	fill(pair->a.mr->addr, 8, 1);
 	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_ATOMIC_WRITE, SGES(sge(pair->a.mr, 0, 8)),
 	     .remote_addr = pair->b.mr->iova, .rkey = pair->b.mr->rkey);
-	settle(*state);
+	run_until_idle(*state);
 	one_fault(&pair->a, SIMHCA_REQUESTER_READ, true);
 	page_in(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
@@ -169,7 +169,7 @@ static void who_waits_for_a_peers_pages_is_told(void **state)
 		expect(pair->a.send_cq, 1, SUCCESS);
 		assert_int_equal(0, munmap(pair->b.mr->addr + PAGE, PAGE));
 		rdma_write(&pair->a, 2, 0, 100, PAGE);
-		settle(world);
+		run_until_idle(world);
 		expect_none(pair->a.send_cq);
 		assert_true(simhca_faults_poll(world->fabric));
 		expect(pair->a.send_cq, 2, REM_ACCESS_ERR);
@@ -190,7 +190,7 @@ static void a_sender_comes_back_ever_more_seldom(void **state)
 	recv_into(&pair->b, 1, 0, 200);
 	recv_into(&pair->b, 2, PAGE, 200);
 	send_from(&pair->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	assert_true(simhca_faults_poll(((struct world *)*state)->fabric));
 	advance(*state, 9 * USEC);
 	expect_none(pair->a.send_cq);
@@ -234,7 +234,7 @@ static void other_qps_go_on_meanwhile(void **state)
 
 	recv_into(&stopped->b, 2, 0, 100);
 	send_from(&stopped->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	check_works(other);
 	expect_none(stopped->a.send_cq);
 	page_in(*state);
@@ -249,11 +249,11 @@ static void raise_four(struct pair *pair, struct side *third)
 	rdma_read(&pair->a, 2, PAGE, 100, 0);
 	/* As responder: the peer writes; then it is reset, comes back, and reads. */
 	rdma_write(&pair->b, 3, 0, 100, 2 * PAGE);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	assert_int_equal(0, patiently(qp_move(pair->b.qp, IBV_QPS_RESET)));
 	qp_connect(pair->b.qp, pair->a.client->device_index, pair->a.qp->qpn, &pair->b.options);
 	rdma_read(&pair->b, 4, 0, 100, 3 * PAGE);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	(void)third;
 }
 
@@ -300,10 +300,10 @@ static void a_fault_beside_one_that_waits(void **state)
 	struct pair *pair = pair_of_four(*state);
 
 	send_from(&pair->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	one_fault(&pair->a, SIMHCA_REQUESTER_READ, true);
 	rdma_read(&pair->a, 2, PAGE, 100, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_true(info(&pair->a).fault_pending[SIMHCA_REQUESTER_READ]);
 	assert_true(info(&pair->a).fault_pending[SIMHCA_REQUESTER_WRITE]);
 	recv_into(&pair->b, 9, 0, 100);
@@ -326,10 +326,10 @@ static void a_resumed_access_goes_on(void **state)
 	/* What it sends from. */
 	pair->b.mr = ordinary;
 	rdma_write(&pair->a, 1, 0, 100, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_true(simhca_faults_poll(world->fabric));
 	assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
-	settle(world);
+	run_until_idle(world);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	one_fault(&pair->a, SIMHCA_REQUESTER_READ, false);
 
@@ -337,11 +337,11 @@ static void a_resumed_access_goes_on(void **state)
 	pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
 	pair->b.mr = dropped;
 	rdma_write(&pair->a, 2, 0, 100, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_true(simhca_faults_poll(world->fabric));
 	assert_int_equal(0, madvise(dropped->addr, PAGE, MADV_DONTNEED));
 	rdma_write(&pair->b, 3, 0, 100, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(present(dropped), 0);
 	assert_true(info(&pair->b).fault_pending[SIMHCA_REQUESTER_READ]);
 	advance(world, MSEC);
@@ -487,7 +487,7 @@ static void sends_that_wait_for_pages(void **state)
 
 	pair->b.mr = mr_new(pair->b.client, 3 * PAGE, ALL_ACCESS);
 	rdma_write(&pair->a, 1, 0, PAGE, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_false(simhca_qp_has_sends(pair->a.client->context, pair->a.qp->handle));
 	page_in(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
@@ -566,7 +566,7 @@ static void faults_of_a_qp_that_goes(void **state)
 		assert_false(simhca_faults_poll(world->fabric));
 		assert_int_equal(present(pair->a.mr), 0);
 		assert_int_equal(0, patiently(mr_gone(pair->a.mr)));
-		settle(world);
+		run_until_idle(world);
 		if (how == 1) {
 			expect(pair->a.send_cq, 1, WR_FLUSH_ERR);
 			expect(pair->a.send_cq, 2, WR_FLUSH_ERR);
@@ -582,7 +582,7 @@ static void a_qp_that_comes_back_faults_again(void **state)
 	for (int i = 0; i < 3; i++) {
 		recv_into(&pair->b, 2, 0, 100);
 		send_from(&pair->a, 1, 0, 100);
-		settle(*state);
+		run_until_idle(*state);
 		assert_true(info(&pair->a).fault_pending[SIMHCA_REQUESTER_READ]);
 		pair_reconnect(pair);
 	}
@@ -600,7 +600,7 @@ static void a_fault_outlives_a_refused_change(void **state)
 
 	recv_into(&pair->b, 2, 0, 100);
 	send_from(&pair->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(-EINVAL, qp_modify(pair->a.qp, SIMHCA_QP_STATE | SIMHCA_QP_QKEY, attr));
 	page_in(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
@@ -612,9 +612,9 @@ static void a_region_that_goes(void **state)
 
 	recv_into(&pair->b, 2, 0, 100);
 	send_from(&pair->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(0, mr_gone(pair->a.mr));
-	settle(*state);
+	run_until_idle(*state);
 	expect_why(pair->a.send_cq, 1, LOC_PROT_ERR, KEY_UNKNOWN);
 	assert_false(simhca_faults_poll(((struct world *)*state)->fabric));
 }
@@ -625,7 +625,7 @@ static void a_client_that_goes(void **state)
 
 	raise_four(pair, NULL);
 	client_gone(pair->a.client);
-	settle(*state);
+	run_until_idle(*state);
 	assert_false(simhca_faults_poll(((struct world *)*state)->fabric));
 }
 
@@ -646,7 +646,7 @@ static void rereg_begins_anew(void **state)
 					    &reply, NULL));
 	recv_into(&pair->b, 4, 0, 100);
 	send_from(&pair->a, 3, PAGE, 100);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->a.send_cq, 3, SUCCESS);
 	req.access = ODP;
 	assert_int_equal(0, simhca_rereg_mr(pair->a.client->context, pair->a.client->mm, &req,
@@ -654,7 +654,7 @@ static void rereg_begins_anew(void **state)
 	assert_int_equal(present(pair->a.mr), 0);
 	recv_into(&pair->b, 6, 0, 100);
 	send_from(&pair->a, 5, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	page_in(*state);
 	expect(pair->a.send_cq, 5, SUCCESS);
@@ -693,7 +693,7 @@ static void what_was_prefetched_does_not_fault(void **state)
 		assert_int_equal(present(pair->a.mr), 1401);
 		rdma_write(&pair->a, 1, 100 * PAGE, 100, 0);
 		rdma_read(&pair->a, 2, 1400 * PAGE, 100, 0);
-		settle(*state);
+		run_until_idle(*state);
 		expect(pair->a.send_cq, 1, SUCCESS);
 		expect(pair->a.send_cq, 2, SUCCESS);
 		assert_int_equal(counters(pair->a.mr).faults, 0);
@@ -769,10 +769,10 @@ static void faults_are_resolved_in_turn(void **state)
 	for (uint64_t i = 0; i < 60; i++)
 		rdma_write(&busy->a, i, i * PAGE, 8, 0);
 	rdma_write(&other->a, 1, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	for (int i = 0; i < 2; i++) {
 		assert_true(simhca_faults_poll(world->fabric));
-		settle(world);
+		run_until_idle(world);
 	}
 	expect(other->a.send_cq, 1, SUCCESS);
 	assert_int_equal(present(busy->a.mr), 1);
@@ -787,10 +787,10 @@ static void a_prefetch_gives_way_to_faults(void **state)
 	pair->b.mr = mr_new(pair->b.client, PAGE, ALL_ACCESS);
 	assert_int_equal(0, advise(pair->a.mr, 0, 0, 0, 4096 * PAGE));
 	rdma_write(&pair->a, 1, 4000 * PAGE, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	for (int i = 0; i < 2; i++) {
 		assert_true(simhca_faults_poll(world->fabric));
-		settle(world);
+		run_until_idle(world);
 	}
 	expect(pair->a.send_cq, 1, SUCCESS);
 	assert_true(present(pair->a.mr) < 1000);
@@ -812,7 +812,7 @@ static void faults_can_be_made_slow(void **state)
 	assert_false(simhca_faults_poll(((struct world *)*state)->fabric));
 	advance(*state, 1);
 	assert_true(simhca_faults_poll(((struct world *)*state)->fabric));
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
 }
 
@@ -829,7 +829,7 @@ static void windows_of_on_demand_regions(void **state)
 	pair->b.mr = on_demand(pair->b.client, pages(2), 2 * PAGE, ODP | SIMHCA_ACCESS_MW_BIND);
 	mw = mw_new(pair->b.client, pair->b.client->pd, SIMHCA_MW_TYPE_2);
 	qp_bind(pair->b.qp, 1, mw, pair->b.mr, PAGE, PAGE, SIMHCA_ACCESS_REMOTE_WRITE);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->b.send_cq, 1, SUCCESS);
 	fill(pair->a.mr->addr, 100, 1);
 	post(&pair->a, .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(pair->a.mr, 0, 100)),

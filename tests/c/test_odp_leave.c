@@ -63,7 +63,7 @@ static void a_change_that_was_not_made(void **state)
 
 	in_the_middle(it_may_not_leave, &leaving);
 	assert_true(poll_fault(world));
-	settle(world);
+	run_until_idle(world);
 	/* The first message goes on, and the second may not fault as long as the change may come.
 	 */
 	expect(a->send_cq, 1, SUCCESS);
@@ -74,7 +74,7 @@ static void a_change_that_was_not_made(void **state)
 		advance(world, MSEC);
 	assert_int_equal(pending(a), 1);
 	assert_true(poll_fault(world));
-	settle(world);
+	run_until_idle(world);
 	expect(a->send_cq, 2, SUCCESS);
 }
 
@@ -95,9 +95,9 @@ static void a_requester_is_not_forgotten(void **state)
 	/* First in the line: what the peer writes to a. Behind it: what a sends. */
 	pair->b.mr = mr_new(pair->b.client, PAGE, ALL_ACCESS);
 	rdma_write(&pair->b, 1, 0, 8, 2 * PAGE);
-	settle(world);
+	run_until_idle(world);
 	rdma_write(&pair->a, 2, 0, 8, 8);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(pending(&pair->a), 2);
 	in_the_middle(it_stands, pair);
 	assert_true(poll_fault(world));
@@ -119,7 +119,7 @@ static void faults_are_on_when_it_comes_back(void **state)
 
 	pair_reconnect(pair);
 	rdma_write(&pair->a, 3, 0, 100, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(pending(&pair->a), 1);
 	page_in(world);
 	expect(pair->a.send_cq, 3, SUCCESS);
@@ -135,7 +135,7 @@ static void a_failed_fault_is_forgotten(void **state)
 	pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
 	munmap(at, PAGE);
 	rdma_write(&pair->a, 1, 0, 100, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_true(poll_fault(world));
 	/* It has failed, and before the requester comes again both begin anew. */
 	assert_int_equal(counters(pair->b.mr).failures, 1);
@@ -171,12 +171,12 @@ static void another_access_than_the_faults(void **state)
 		if (fails)
 			munmap(pair->b.mr->addr, PAGE);
 		rdma_write(&pair->a, 1, 0, 8, 0);
-		settle(world);
+		run_until_idle(world);
 		assert_true(poll_fault(world));
 		assert_int_equal(counters(pair->b.mr).failures, fails);
 		peer_reconnects(pair);
 		rdma_write(&pair->a, 2, 0, 8, PAGE);
-		settle(world);
+		run_until_idle(world);
 		assert_int_equal(pending(&pair->b), 1);
 		page_in(world);
 		expect(pair->a.send_cq, 2, SUCCESS);
@@ -212,7 +212,7 @@ static void it_fails_by_itself(void *arg)
 
 	/* The peer's request is refused, which is this QP's end. */
 	post(&pair->b, .id = 9, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(local), .rkey = 0x7700);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	expect(pair->b.send_cq, 9, REM_ACCESS_ERR);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
 	expect_none(pair->a.send_cq);
@@ -227,7 +227,7 @@ static void a_flush_waits_for_the_fault(void **state)
 	in_the_middle(it_fails_by_itself, pair);
 	assert_true(poll_fault(world));
 	assert_false(poll_fault(world));
-	settle(world);
+	run_until_idle(world);
 	expect(pair->a.send_cq, 1, WR_FLUSH_ERR);
 	expect(pair->a.send_cq, 2, WR_FLUSH_ERR);
 }
@@ -242,7 +242,7 @@ static void the_region_may_not_go(void *arg)
 	pair->b.mr = mr_new(pair->b.client, PAGE, ALL_ACCESS);
 	post(&pair->b, .id = 5, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(pair->b.mr, 0, 8)),
 	     .remote_addr = pair->a.mr->iova + 4 * PAGE, .rkey = pair->a.mr->rkey);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	expect_why(pair->b.send_cq, 5, REM_ACCESS_ERR, KEY_UNKNOWN);
 	assert_false(poll_fault(pair->a.world));
 }

@@ -54,7 +54,7 @@ static void a_page_that_is_gone_at_once(void **state)
 
 	pair->a.mr = mr_new(pair->a.client, PAGE, ALL_ACCESS);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_true(poll_fault(world));
 	assert_int_equal(0, madvise(pair->b.mr->addr, PAGE, MADV_DONTNEED));
 	advance(world, MSEC);
@@ -84,7 +84,7 @@ static void pages_dropped_while_they_come(void **state)
 		pair->b.mr = mr_new(pair->b.client, PAGE, ALL_ACCESS);
 		fill(pair->a.mr->addr, 100, drops);
 		rdma_write(&pair->a, 1, 0, 100, 0);
-		settle(world);
+		run_until_idle(world);
 		in_the_middle(a_page_is_dropped, pair->a.mr);
 		drops_left = drops;
 		assert_true(poll_fault(world));
@@ -92,7 +92,7 @@ static void pages_dropped_while_they_come(void **state)
 		assert_int_equal(touched, drops < 3 ? drops + 1 : 3);
 		assert_int_equal(present(pair->a.mr), drops < 3);
 		/* It goes on either way. */
-		settle(world);
+		run_until_idle(world);
 		expect(pair->a.send_cq, 1, SUCCESS);
 		assert_true(filled(pair->b.mr->addr, 100, drops));
 		assert_int_equal(counters(pair->a.mr).fault_pages, drops < 3);
@@ -165,11 +165,11 @@ static void workers_that_are_stuck(void **state)
 	assert_int_equal(simhca_faults_stuck(world->fabric), -1);
 	for (uint64_t i = 0; i < 3; i++)
 		rdma_write(&pair->a, i, i * PAGE, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(short_of_workers, 1);
 	assert_true(simhca_faults_stuck(world->fabric) > 0);
 	assert_true(poll_fault(world));
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(simhca_faults_stuck(world->fabric), 0);
 	assert_true(simhca_faults_stuck(world->fabric) > 0);
 	assert_int_equal(short_of_workers, 1);
@@ -177,7 +177,7 @@ static void workers_that_are_stuck(void **state)
 	assert_int_equal(simhca_faults_stuck(world->fabric), -1);
 	/* And it is told anew. */
 	rdma_write(&pair->a, 3, 3 * PAGE, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(short_of_workers, 2);
 	page_in(world);
 }
@@ -203,7 +203,7 @@ static void an_idle_worker_is_not_stuck(void **state)
 	pthread_t thread;
 
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(0, pthread_create(&thread, NULL, work, world->fabric));
 	/* By the world's clock it is never due, so the worker only ever looks, and waits on. */
 	for (int i = 0; i < 100000 && stuck; i++) {
@@ -259,10 +259,10 @@ static void both_stand(void *arg)
 	assert_true(poll_fault(pair->a.world));
 	assert_int_equal(counters(pair->a.mr).failures, 1);
 	for (int i = 0; i < 3; i++) {
-		settle(pair->a.world);
+		run_until_idle(pair->a.world);
 		qp_ring(pair->a.qp);
 	}
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 	assert_int_equal(info(&pair->a).faults[SIMHCA_REQUESTER_WRITE], 1);
 	assert_false(poll_fault(pair->a.world));
 }
@@ -277,7 +277,7 @@ static void a_fault_ahead_is_raised_once(void **state)
 	munmap(pair->a.mr->addr + PAGE, PAGE);
 	in_the_middle(both_stand, pair);
 	assert_true(poll_fault(*state));
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	expect_why(pair->a.send_cq, 2, LOC_PROT_ERR, FAULT_NOT_MAPPED);
 	assert_int_equal(info(&pair->a).faults[SIMHCA_REQUESTER_WRITE], 1);
@@ -344,7 +344,7 @@ static void the_process_ends(void **state)
 				rdma_read(&pair->a, 1, 0, 100, 0);
 			else
 				rdma_write(&pair->a, 1, 0, 100, 0);
-			settle(world);
+			run_until_idle(world);
 			in_the_middle(ends[i], &stranger);
 			assert_true(poll_fault(world));
 			for (int n = 0; n < 50; n++) {
@@ -427,7 +427,7 @@ static void a_failed_copy_is_a_fault(void **state)
 			rdma_read(&pair->a, 2, 0, 100, 0);
 		else
 			rdma_write(&pair->a, 2, 0, 100, 0);
-		settle(world);
+		run_until_idle(world);
 		copies_fail = false;
 		assert_int_equal(present(pair->b.mr), 0);
 		assert_int_equal(pending(&pair->b), 1);
@@ -486,7 +486,7 @@ static void it_resumes_where_it_stopped(void **state)
 			rdma_read(&pair->a, 1, 0, length, 0);
 		else
 			rdma_write(&pair->a, 1, 0, length, 0);
-		settle(world);
+		run_until_idle(world);
 		assert_int_equal(pending(&pair->a), 1);
 		assert_true(filled(to, there, 1));
 		fill(from, length, 2);
@@ -597,7 +597,7 @@ static void only_readable(void **state)
 	assert_int_equal(0, ret);
 	/* For reading it is there, and for writing it is not. */
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	rdma_read(&pair->a, 2, 0, 8, 0);
 	page_in(*state);

@@ -63,7 +63,7 @@ static void a_fault_ahead_of_others(void **state)
 			one_way(&pair->a, reads, 1, 0, 100);
 			post_between(pair, what, reads);
 			one_way(&pair->a, !reads, 3, 2 * PAGE, 100);
-			settle(world);
+			run_until_idle(world);
 			now = info(&pair->a);
 			assert_int_equal(now.faults[SIMHCA_REQUESTER_READ], 1);
 			assert_int_equal(now.faults[SIMHCA_REQUESTER_WRITE], 1);
@@ -155,12 +155,12 @@ static void qps_take_turns(void **state)
 		pair[i]->b.mr = mr_new(pair[i]->b.client, PAGE, ALL_ACCESS);
 		for (uint64_t n = 0; n < PAGES; n++)
 			rdma_write(&pair[i]->a, n, n * PAGE, 8, 0);
-		settle(world);
+		run_until_idle(world);
 	}
 	for (unsigned int n = 0; n < PAGES; n++) {
 		for (int i = 0; i < QPS; i++) {
 			assert_true(poll_fault(world));
-			settle(world);
+			run_until_idle(world);
 			assert_int_equal(present(pair[i]->a.mr), n + 1);
 			expect(pair[i]->a.send_cq, n, SUCCESS);
 		}
@@ -183,7 +183,7 @@ static void who_is_not_due_is_passed_over(void **state)
 
 	pair->b.mr = mr_new(pair->b.client, PAGE, ALL_ACCESS);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(world);
+	run_until_idle(world);
 	ask_for_each_page(&other, 2);
 	for (unsigned int i = 1; i < 3; i++) {
 		assert_true(poll_fault(world));
@@ -192,7 +192,7 @@ static void who_is_not_due_is_passed_over(void **state)
 	assert_false(poll_fault(world));
 	advance(world, MSEC);
 	assert_true(poll_fault(world));
-	settle(world);
+	run_until_idle(world);
 	expect(pair->a.send_cq, 1, SUCCESS);
 	process_gone(&other);
 }
@@ -232,7 +232,7 @@ static void a_requesters_pages_are_looked_for(void **state)
 		pair->b.mr = mr_new(pair->b.client, 2 * PAGE, ALL_ACCESS);
 		for (uint64_t n = 1; n < 4; n++) {
 			use(pair, uses[i].type, uses[i].reads, 2 * n);
-			settle(world);
+			run_until_idle(world);
 			expect_none(pair->a.send_cq);
 			assert_int_equal(pending(&pair->a), 1);
 			assert_int_equal(present(pair->a.mr), 0);
@@ -242,17 +242,17 @@ static void a_requesters_pages_are_looked_for(void **state)
 			assert_int_equal(counters(pair->a.mr).invalidated_pages, n - 1);
 			/* They are there: it does not fault. */
 			use(pair, uses[i].type, uses[i].reads, 2 * n + 1);
-			settle(world);
+			run_until_idle(world);
 			expect(pair->a.send_cq, 2 * n + 1, SUCCESS);
 			assert_int_equal(info(&pair->a).faults[context], n);
 			assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
 		}
 		/* Dropped as soon as it comes in: it goes on without looking. */
 		use(pair, uses[i].type, uses[i].reads, 8);
-		settle(world);
+		run_until_idle(world);
 		assert_true(poll_fault(world));
 		assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
-		settle(world);
+		run_until_idle(world);
 		expect(pair->a.send_cq, 8, SUCCESS);
 		assert_int_equal(info(&pair->a).faults[context], 4);
 	}

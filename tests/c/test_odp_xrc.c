@@ -157,7 +157,7 @@ static void a_target_waits_for_its_fault(void **state)
 	struct scene *s = make(*state);
 
 	write_to(s);
-	settle(s->world);
+	run_until_idle(s->world);
 	in_the_middle(it_may_not_go, s);
 	assert_true(poll_fault(s->world));
 	assert_int_equal(0, patiently(close_target(s)));
@@ -171,7 +171,7 @@ static void a_target_takes_its_fault_back(void **state)
 	struct scene *s = make(*state);
 
 	write_to(s);
-	settle(s->world);
+	run_until_idle(s->world);
 	assert_int_equal(counters(s->to).faults, 1);
 	assert_int_equal(0, close_target(s));
 	assert_false(poll_fault(s->world));

@@ -81,7 +81,7 @@ static void writes_of_all_lengths(void **state)
 			rdma_write(&pair->a, i, 5, length, 2);
 			cqe = expect(pair->a.send_cq, i, SUCCESS);
 			assert_int_equal(cqe.opcode, IBV_WC_RDMA_WRITE);
-			settle(*state);
+			run_until_idle(*state);
 			assert_true(filled(pair->b.mr->addr + 2, length, (uint32_t)i));
 			assert_true(all_bytes(pair->b.mr->addr, 2, 0xee));
 			assert_true(all_bytes(pair->b.mr->addr + 2 + length, 6, 0xee));
@@ -222,7 +222,7 @@ static void inline_data_of_all_lengths(void **state)
 			     .inline_len = length, .remote_addr = pair->b.mr->iova + 1000,
 			     .rkey = pair->b.mr->rkey);
 			expect(pair->a.send_cq, 2, SUCCESS);
-			settle(*state);
+			run_until_idle(*state);
 			assert_true(filled(pair->b.mr->addr + 1000, length, length + 1));
 		}
 	}
@@ -320,7 +320,7 @@ static void gather_and_scatter_across_odd_boundaries(void **state)
 			     .num_sge = sent, .remote_addr = pair->b.mr->iova + 7,
 			     .rkey = pair->b.mr->rkey);
 			expect(pair->a.send_cq, 2, SUCCESS);
-			settle(*state);
+			run_until_idle(*state);
 			assert_memory_equal(pair->b.mr->addr + 7, data, length);
 			if (transports[t] != IBV_QPT_RC)
 				continue;
@@ -586,7 +586,7 @@ static void a_message_cut_short_gives_its_receive_back(void **state)
 	struct pair *pair = half_a_message(*state);
 
 	assert_int_equal(0, simhca_destroy_qp(pair->a.client->context, pair->a.qp->handle, NULL));
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->b.recv_cq);
 	assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_ERR));
 	expect_why(pair->b.recv_cq, 7, WR_FLUSH_ERR, FLUSHED);
@@ -692,9 +692,9 @@ static void more_reads_than_the_responder_takes(void **state)
 
 			qp_post(pair->a.qp, &wr);
 			if (cases[i].one_by_one)
-				settle(*state);
+				run_until_idle(*state);
 		}
-		settle(*state);
+		run_until_idle(*state);
 		for (uint32_t n = 0; n < cases[i].done; n++)
 			expect(pair->a.send_cq, n, SUCCESS);
 		if (cases[i].done != cases[i].posted)

@@ -79,7 +79,7 @@ static void forge(struct net *net, struct qp *to, struct simhca_packet packet)
 {
 	net->answers = 0;
 	lossy_forge(to, &packet);
-	settle(net->world);
+	run_until_idle(net->world);
 }
 
 static void sends_part(struct net *net, enum simhca_packet_op op, uint32_t place, uint64_t length,
@@ -285,13 +285,13 @@ static void a_target_whose_srq_has_gone_refuses(void **state)
 	packet.psn = options.psn;
 	packet.srqn = to->srq->srqn;
 	lossy_forge(s->server[0].target, &packet);
-	settle(s->world);
+	run_until_idle(s->world);
 	assert_int_equal(srq_ci_of(to->srq), 1);
 	assert_int_equal(0,
 			 patiently(simhca_destroy_srq(to->client->context, to->srq->handle, NULL)));
 	packet.psn++;
 	lossy_forge(s->server[0].target, &packet);
-	settle(s->world);
+	run_until_idle(s->world);
 	assert_int_equal(qp_state(s->server[0].target), IBV_QPS_ERR);
 	expect_none(to->cq);
 }
@@ -318,7 +318,7 @@ static void a_message_for_two_srqs_is_refused(void **state)
 	packet.first = false;
 	packet.last = true;
 	lossy_forge(s->server[0].target, &packet);
-	settle(s->world);
+	run_until_idle(s->world);
 	assert_int_equal(qp_state(s->server[0].target), IBV_QPS_ERR);
 	expect(s->server[0].cq, 1, REM_INV_REQ_ERR);
 	expect_none(s->server[1].cq);
@@ -352,7 +352,7 @@ static void answers_to_nothing(void **state)
 	net->deaf = true;
 	rdma_write(a, 2, 0, 8, 0);   /* PSN 1 */
 	rdma_read(a, 3, 0, 2500, 0); /* 2 to 4 */
-	settle(net->world);
+	run_until_idle(net->world);
 	stranger.src_qpn = net->pair->b.qp->qpn + 1;
 	reserved.syndrome = 0x80;
 	early.syndrome = SIMHCA_SYNDROME_NAK_ACCESS;
@@ -391,7 +391,7 @@ static void an_acknowledged_read_is_not_complete(void **state)
 
 	net->deaf = true;
 	rdma_read(a, 1, 0, 8, 0);
-	settle(net->world);
+	run_until_idle(net->world);
 	assert_int_equal(net->repeats, 1);
 	forge(net, a->qp, answer(SIMHCA_PKT_ACK, 0, 0));
 	expect_none(a->send_cq);
@@ -408,7 +408,7 @@ static void reads_under_way_have_a_limit(void **state)
 	net->deaf = true;
 	for (uint32_t i = 0; i < limit + 3; i++)
 		rdma_read(a, i, 0, 8, 0);
-	settle(net->world);
+	run_until_idle(net->world);
 	assert_int_equal(net->repeats, limit);
 }
 

@@ -155,7 +155,7 @@ static void the_reason_of_a_nak_is_kept(void **state)
 
 	rewind_requester(pair, simhca_psn_add(options.psn, 1));
 	rdma_write(&pair->a, 1, 0, 64, 0);
-	settle(world);
+	run_until_idle(world);
 	simhca_device_set_port(world->device[1], false);
 	wait_for_all_retries(world);
 	expect_why(pair->a.send_cq, 1, RETRY_EXC_ERR, PSN_SEQUENCE);
@@ -164,7 +164,7 @@ static void the_reason_of_a_nak_is_kept(void **state)
 	pair_reconnect(pair);
 	rewind_requester(pair, simhca_psn_add(options.psn, 1));
 	rdma_write(&pair->a, 2, 0, 64, 0);
-	settle(world);
+	run_until_idle(world);
 	expect_none(pair->a.send_cq);
 	responder_of(pair->b.qp)->epsn =
 		simhca_psn_add(options.psn, 1); /* what was missing has come */
@@ -264,7 +264,7 @@ static void path_mtus_that_differ(void **state)
 		fill(pair->a.mr->addr, 4096, 5);
 		rdma_write(&pair->a, 1, 0, 1024, 0);
 		expect(pair->a.send_cq, 1, SUCCESS);
-		settle(*state);
+		run_until_idle(*state);
 		assert_true(filled(pair->b.mr->addr, 1024, 5));
 		memset(pair->b.mr->addr, 0x5a, 4096);
 		rdma_write(&pair->a, 2, 0, 1025, 0);

@@ -9,7 +9,7 @@ static unsigned int lines_of_one_failure(struct world *world, struct pair *pair)
 	forget_log(world);
 	send_from(&pair->a, 2, 0, 200);
 	expect(pair->a.send_cq, 2, SUCCESS);
-	settle(world);
+	run_until_idle(world);
 	return logged(world, "drops a request");
 }
 

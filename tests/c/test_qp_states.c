@@ -120,7 +120,7 @@ static void break_sender(struct qp *qp)
 		wr.dest_qpn = 0x20;
 	}
 	qp_post(qp, &wr);
-	settle(qp->client->world);
+	run_until_idle(qp->client->world);
 }
 
 /* Brings a QP into a state, from wherever it is. */
@@ -621,7 +621,7 @@ static void a_qp_works_again_after_reset(void **state)
 				struct simhca_cqe cqe;
 
 				assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_ERR));
-				settle(*state);
+				run_until_idle(*state);
 				while (cq_poll(pair->b.recv_cq, &cqe))
 					assert_int_equal(cqe.status, IBV_WC_WR_FLUSH_ERR);
 			}
@@ -642,7 +642,7 @@ static void sends_wait_for_rts(void **state)
 	qp_connect(pair->b.qp, 0, pair->a.qp->qpn, &options);
 	qp_up_to(pair->a.qp, IBV_QPS_RTR, attr);
 	send_from(&pair->a, 1, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	attr.qp_state = IBV_QPS_RTS;
 	assert_int_equal(0, qp_modify(pair->a.qp, rts_mask(IBV_QPT_RC), attr));

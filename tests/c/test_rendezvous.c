@@ -98,7 +98,7 @@ static void several_at_once(void **state)
 	}
 	qp_ring(s->a.qp);
 	qp_ring(s->b.qp);
-	settle(*state);
+	run_until_idle(*state);
 	for (uint64_t i = 0, matched = 0, valid = 0; i < 12; i++) {
 		struct simhca_cqe cqe;
 

@@ -37,7 +37,7 @@ static void what_is_too_long_and_unreliable_is_dropped(void **state)
 		forget_log(*state);
 		send_from(&pair->a, 2, 0, size);
 		expect(pair->a.send_cq, 2, SUCCESS);
-		settle(*state);
+		run_until_idle(*state);
 		expect_none(pair->b.recv_cq);
 		assert_int_equal(logged(*state, "drops a request"), 1);
 		assert_int_equal(too_short_of(*state), counted + 1);

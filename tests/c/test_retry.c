@@ -31,7 +31,7 @@ static void it_fails_after_all_time_outs_and_not_before(void **state)
 			send_from(side, 1, 0, 8);
 			send_from(side, 2, 0, 8);
 			recv_into(side, 3, 0, 8);
-			settle(*state);
+			run_until_idle(*state);
 			for (unsigned int n = 0; n <= retries; n++) {
 				expect_none(side->send_cq);
 				advance(*state, timeout_ns(codes[i]) - 1);
@@ -183,7 +183,7 @@ static void every_absent_peer_looks_alike(void **state)
 
 		memset(a->mr->addr, 0x66, 64);
 		send_from(a, 1, 0, 64);
-		settle(world);
+		run_until_idle(world);
 		expect_none(a->send_cq);
 		assert_int_equal(logged(world, "has no answer from"), 0);
 		for (int i = 0; i < 8; i++) {

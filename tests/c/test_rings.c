@@ -107,7 +107,7 @@ static void cqe_sequence_counts_across_laps(void **state)
 
 		assert_int_equal(atomic_load(&slot->seq), before);
 		rdma_write(&pair->a, i, 0, 8, 0);
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(atomic_load(&slot->seq), i + 1);
 		assert_int_equal(atomic_load(&cq->state->pi), i + 1);
 		expect(cq, i, SUCCESS);
@@ -164,7 +164,7 @@ static void one_doorbell_for_many_requests(void **state)
 	struct options options = default_options(IBV_QPT_RC);
 	struct pair *pair = pair_new(*state, &options);
 
-	settle(*state);
+	run_until_idle(*state);
 	for (uint32_t i = 0; i < 10; i++)
 		qp_put(pair->a.qp, &(struct wr){ .id = i,
 						 .opcode = SIMHCA_WR_RDMA_WRITE,
@@ -209,7 +209,7 @@ static void counters_wrap(struct world *world, enum ibv_qp_type type, uint32_t d
 
 	options.max_send_wr = options.max_recv_wr = options.cqe = depth;
 	pair = pair_new(world, &options);
-	settle(world);
+	run_until_idle(world);
 	age_qp(pair->a.qp, 10);
 	age_qp(pair->b.qp, 13);
 	age_cq(pair->a.send_cq, 12);

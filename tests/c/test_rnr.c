@@ -31,7 +31,7 @@ static void the_requester_waits_as_long_as_told(void **state)
 
 		fill(pair->a.mr->addr, 100, code);
 		send_from(&pair->a, 1, 0, 100);
-		settle(*state);
+		run_until_idle(*state);
 		recv_into(&pair->b, 2, 0, 100);
 		expect_none(pair->b.recv_cq);
 		advance(*state, timer_ns(code) - 1);
@@ -54,7 +54,7 @@ static void the_responders_timer_counts(void **state)
 	pair->b.options.min_rnr_timer = 20;
 	pair_connect(pair);
 	send_from(&pair->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	recv_into(&pair->b, 2, 0, 100);
 	advance(*state, timer_ns(20) - 1);
 	expect_none(pair->a.send_cq);
@@ -70,7 +70,7 @@ static void it_gives_up_after_its_retries(void **state)
 		recv_into(&pair->a, 9, 0, 8);
 		send_from(&pair->a, 1, 0, 100);
 		send_from(&pair->a, 2, 0, 100);
-		settle(*state);
+		run_until_idle(*state);
 		for (unsigned int i = 0; i < retries; i++) {
 			expect_none(pair->a.send_cq);
 			advance(*state, timer_ns(14) - 1);
@@ -110,7 +110,7 @@ static void progress_restores_the_retries(void **state)
 	for (uint64_t id = 0; id < 10; id++)
 		send_from(&pair->a, id, 0, 100);
 	for (uint64_t id = 0; id < 10; id++) {
-		settle(*state);
+		run_until_idle(*state);
 		advance(*state, timer_ns(14));
 		recv_into(&pair->b, id, 0, 100);
 		advance(*state, timer_ns(14));
@@ -145,7 +145,7 @@ static void writes_with_immediate_need_a_receive(void **state)
 	post(&pair->a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE_WITH_IMM,
 	     SGES(sge(pair->a.mr, 0, 100)), .remote_addr = pair->b.mr->iova,
 	     .rkey = pair->b.mr->rkey);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	advance(*state, timer_ns(14));
 	expect_why(pair->a.send_cq, 1, RNR_RETRY_EXC_ERR, PEER_NOT_READY);
@@ -161,7 +161,7 @@ static void others_neither_wait_nor_overtake(void **state)
 	expect(pair->a.send_cq, 1, SUCCESS);
 	send_from(&pair->a, 2, 0, 64);
 	rdma_write(&pair->a, 3, 0, 64, 8192);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	assert_true(all_bytes(pair->b.mr->addr + 8192, 64, 0));
 	recv_into(&pair->b, 2, 0, 64);
@@ -182,7 +182,7 @@ static void an_srq_can_be_empty_too(void **state)
 	pair->b.qp = qp_new(client, &options, pair->b.send_cq, pair->b.recv_cq, srq);
 	pair_connect(pair);
 	send_from(&pair->a, 1, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.send_cq);
 	srq_recv(srq, 5, &one, 1);
 	advance(*state, timer_ns(options.min_rnr_timer));

@@ -258,7 +258,7 @@ static void many_flows_use_all_queues(void **state)
 		unsigned int got = 0;
 
 		frame_go(scene.sender, &(struct recipe){ .ip = 4, .src_ip = 0x0a000000 + i * 7 });
-		settle(scene.world);
+		run_until_idle(scene.world);
 		for (unsigned int w = 0; w < WQS; w++) {
 			struct simhca_cqe cqe;
 
@@ -331,7 +331,7 @@ static void a_wq_that_fails_fails_alone(void **state)
 	/* A ring that makes no sense. */
 	scene.wq[1]->ring.state->rq_pi = 0x12345678;
 	frame_go(scene.sender, &recipe);
-	settle(scene.world);
+	run_until_idle(scene.world);
 	assert_int_equal(events_of(scene.client, scene.wq[1], IBV_EVENT_WQ_FATAL), 1);
 	recipe = recipe_for(0);
 	frame_go(scene.sender, &recipe);
@@ -358,7 +358,7 @@ static void a_wq_leaves_no_fault(void **state)
 		assert_int_equal(counters(wq->mr).faults, i + 1);
 	}
 	assert_int_equal(0, wq_go(wq, SIMHCA_WQS_ERR));
-	settle(scene.world);
+	run_until_idle(scene.world);
 	assert_false(simhca_faults_poll(scene.world->fabric));
 	assert_int_equal(present(wq->mr), 0);
 }
@@ -512,7 +512,7 @@ static void a_client_that_dies_leaves_nothing(void **state)
 
 	client_gone(scene.client);
 	frame_go(scene.sender, &recipe);
-	settle(scene.world);
+	run_until_idle(scene.world);
 }
 
 int main(void)

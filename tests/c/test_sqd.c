@@ -18,7 +18,7 @@ static void an_idle_queue_is_drained_at_once(void **state)
 
 	check_works(pair);
 	assert_int_equal(0, drain(pair->a.qp, 1));
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_SQD);
 	assert_int_equal(qp_query(pair->a.qp).sq_draining, 0);
 	assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_SQ_DRAINED), 1);
@@ -31,10 +31,10 @@ static void work_under_way_is_finished_first(void **state)
 	struct pair *pair = pair_new(*state, &options);
 
 	send_from(&pair->a, 1, 0, 64); /* waits for a receive */
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(0, drain(pair->a.qp, 1));
 	send_from(&pair->a, 2, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_SQD);
 	assert_int_equal(qp_query(pair->a.qp).sq_draining, 1);
 	assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_SQ_DRAINED), 0);
@@ -62,10 +62,10 @@ static void no_event_unless_asked_for(void **state)
 	struct pair *pair = pair_new(*state, &options);
 
 	assert_int_equal(0, drain(pair->a.qp, 0));
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RTS));
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_SQD));
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_SQ_DRAINED), 0);
 }
 
@@ -89,7 +89,7 @@ static void a_drained_qp_takes_other_attributes(void **state)
 	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
 
 	assert_int_equal(0, drain(pair->a.qp, 0));
-	settle(*state);
+	run_until_idle(*state);
 	attr.timeout = 5;
 	attr.retry_cnt = 1;
 	attr.rnr_retry = 0;
@@ -116,7 +116,7 @@ static void the_first_message_in_rtr_establishes(void **state)
 		qp_connect(pair->a.qp, 1, pair->b.qp->qpn, &options);
 		qp_up_to(pair->b.qp, IBV_QPS_RTR,
 			 qp_attr_to(pair->b.qp, 0, pair->a.qp->qpn, &options));
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_COMM_EST), 0);
 		check_works(pair);
 		assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_COMM_EST), 1);

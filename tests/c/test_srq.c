@@ -90,10 +90,10 @@ static void the_limit_event_comes_once(void **state)
 		supply(s, id);
 	assert_int_equal(0, srq_modify(s->srq, SIMHCA_SRQ_LIMIT, 0, 2));
 	send_from(&s->client[1], 1, 0, 10);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(s->server, s->srq, IBV_EVENT_SRQ_LIMIT_REACHED), 1);
 	send_from(&s->client[1], 2, 0, 10);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(s->server, s->srq, IBV_EVENT_SRQ_LIMIT_REACHED), 2);
 }
 
@@ -106,7 +106,7 @@ static void a_limit_that_is_passed_already(void **state)
 		supply(s, id);
 	assert_int_equal(0, srq_modify(s->srq, SIMHCA_SRQ_LIMIT, 0, 10));
 	send_from(&s->client[0], 1, 0, 10);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(s->server, s->srq, IBV_EVENT_SRQ_LIMIT_REACHED), 1);
 }
 
@@ -180,7 +180,7 @@ static void the_last_wqe_event_follows_the_error(void **state)
 					   IBV_EVENT_QP_LAST_WQE_REACHED),
 				 0);
 		assert_int_equal(0, qp_move(s->server_side[0].qp, IBV_QPS_ERR));
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(events_of(s->server, s->server_side[0].qp,
 					   IBV_EVENT_QP_LAST_WQE_REACHED),
 				 1);
@@ -203,7 +203,7 @@ static void the_last_wqe_event_follows_a_fault(void **state)
 	send_from(&s->client[0], 1, 0, 1025); /* one byte too long */
 	expect_why(s->client[0].send_cq, 1, REM_INV_REQ_ERR, RECV_TOO_SHORT);
 	expect_why(s->server_side[0].recv_cq, 0, LOC_LEN_ERR, RECV_TOO_SHORT);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(events_of(s->server, s->server_side[0].qp, IBV_EVENT_QP_LAST_WQE_REACHED),
 			 1);
 	supply(s, 1);
@@ -238,7 +238,7 @@ static void a_qp_without_srq_has_no_such_event(void **state)
 	struct shared *s = make(*state, IBV_QPT_RC, 16, 0);
 
 	assert_int_equal(0, qp_move(s->client[0].qp, IBV_QPS_ERR));
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(
 		events_of(s->client[0].client, s->client[0].qp, IBV_EVENT_QP_LAST_WQE_REACHED), 0);
 }

@@ -136,7 +136,7 @@ static void datagrams(void **state)
 	counted(*state, 1, &b, S(RCV_BYTES, bytes), S(RCV_PACKETS, 1));
 	send_from(&pair->a, 1, 0, 100);
 	expect(pair->a.send_cq, 1, SUCCESS);
-	settle(*state);
+	run_until_idle(*state);
 	counted(*state, 0, &a, S(XMIT_BYTES, 2 * bytes), S(XMIT_PACKETS, 2));
 	counted(*state, 1, &b, S(RCV_BYTES, 2 * bytes), S(RCV_PACKETS, 2), S(OUT_OF_BUFFER, 1));
 }
@@ -229,7 +229,7 @@ static void packets_out_of_sequence(void **state)
 	requester_of(pair->a.qp)->psn_next += 5; /* as if five packets had been lost, for good */
 	others_had_turns(pair->a.qp);
 	rdma_write(&pair->a, 1, 0, 8, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(stats_of(*state, 0).of[SIMHCA_STAT_PACKET_SEQ_ERR] -
 				 a.of[SIMHCA_STAT_PACKET_SEQ_ERR],
 			 1);

@@ -139,7 +139,7 @@ static void a_context_goes_with_everything_alive(void **state)
 		rounds(world, (unsigned int)lap % 7);
 		for (int i = 0; i < 4; i++)
 			client_gone(pair[i]->b.client);
-		settle(world);
+		run_until_idle(world);
 		send_from(&pair[3]->a, 5, 0, 64);
 		for (int i = 0; i < 3; i++)
 			advance(world, 4096ull << 14);
@@ -148,7 +148,7 @@ static void a_context_goes_with_everything_alive(void **state)
 		assert_int_equal(qp_state(pair[1]->a.qp), IBV_QPS_ERR);
 		for (int i = 0; i < 4; i++)
 			client_gone(pair[i]->a.client);
-		settle(world);
+		run_until_idle(world);
 	}
 }
 
@@ -160,7 +160,7 @@ static void no_events_for_a_client_that_is_gone(void **state)
 
 	cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 	recv_into(&pair->b, 1, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	client_gone(pair->b.client);
 	advance(*state, 100 * SEC);
 	assert_int_equal(pair->b.client->num_events, 0);
@@ -299,7 +299,7 @@ static void sends_that_are_still_to_come(void **state)
 		recv_into(&pair->b, 1, 0, 128);
 		send_from(&pair->a, 2, 0, 64);
 		assert_int_equal(has_sends(&pair->a), types[i] != IBV_QPT_RC);
-		settle(*state);
+		run_until_idle(*state);
 		assert_false(has_sends(&pair->a));
 		expect(pair->b.recv_cq, 1, SUCCESS);
 		expect(pair->a.send_cq, 2, SUCCESS);
@@ -317,7 +317,7 @@ static void sends_to_a_busy_peer(void **state)
 	recv_into(&pair->b, 1, 0, 128);
 	assert_true(simhca_qp_begin_responder(peer));
 	send_from(&pair->a, 2, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	if (!pair->a.world->tick) /* else it is on its way, and may be lost */
 		assert_true(has_sends(&pair->a));
 	simhca_qp_end_responder(peer);
@@ -333,11 +333,11 @@ static void sends_without_a_doorbell(void **state)
 	struct pair *pair = pair_new(*state, &options);
 	struct wr wr = { .opcode = SIMHCA_WR_SEND };
 
-	settle(*state);
+	run_until_idle(*state);
 	qp_put(pair->a.qp, &wr);
-	settle(*state);
+	run_until_idle(*state);
 	assert_true(has_sends(&pair->a));
-	settle(*state);
+	run_until_idle(*state);
 	assert_false(has_sends(&pair->a));
 	qp_put(pair->a.qp, &wr);
 	assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_ERR));
@@ -354,7 +354,7 @@ static void sends_of_a_dying_qp(void **state)
 	struct simhca_guard *at_work = &pair->a.world->engine[0]->by_hand.guard;
 	struct simhca_context *context = pair->a.client->context;
 
-	settle(*state);
+	run_until_idle(*state);
 	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_SEND });
 	simhca_guard_enter(at_work);
 	assert_int_equal(-EAGAIN, simhca_destroy_qp(context, pair->a.qp->handle, NULL));

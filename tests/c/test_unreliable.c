@@ -262,7 +262,7 @@ static void random_messages(struct world *world, enum ibv_qp_type type, struct l
 		}
 		while (run->count < batch)
 			post_one(run);
-		settle(world);
+		run_until_idle(world);
 		for (uint32_t i = 0; i < batch; i++)
 			expect(run->pair->a.send_cq, i, SUCCESS);
 		check_received(run);

@@ -126,7 +126,7 @@ static void what_goes_wrong_is_counted(void **state)
 	uint32_t bucket = 0;
 
 	send_from(&pair->a, 1, 0, 100);
-	settle(*state);
+	run_until_idle(*state);
 	advance(*state, 10 * USEC);
 	recv_into(&pair->b, 7, 0, 4096);
 	advance(*state, 10 * USEC);

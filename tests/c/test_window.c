@@ -83,7 +83,7 @@ static void writes(struct net *net, uint64_t count, uint32_t length)
 {
 	for (uint64_t id = 0; id < count; id++)
 		rdma_write(&net->pair->a, id, id * length, length, id * length);
-	settle(net->world);
+	run_until_idle(net->world);
 }
 
 static void expect_writes(struct net *net, uint64_t count, uint32_t length)
@@ -225,7 +225,7 @@ static void an_atomic_is_done_once(void **state)
 		post(&net->pair->a, .id = id, .opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
 		     .compare_add = 1, SGES(sge(net->pair->a.mr, id * 8, 8)),
 		     .remote_addr = net->pair->b.mr->iova, .rkey = net->pair->b.mr->rkey);
-	settle(net->world);
+	run_until_idle(net->world);
 	expect_none(net->pair->a.send_cq);
 	advance(net->world, TIMEOUT);
 	for (uint64_t id = 0; id < DEPTH; id++) {
@@ -242,7 +242,7 @@ static void no_more_reads_than_max_rd_atomic(void **state)
 	lose(net, SIMHCA_PKT_READ_RESPONSE, 0, 2);
 	for (uint64_t id = 0; id < 5; id++)
 		rdma_read(&net->pair->a, id, id * 100, 100, 16384);
-	settle(net->world);
+	run_until_idle(net->world);
 	assert_int_equal(net->sent[SIMHCA_PKT_READ], 2);
 	advance(net->world, TIMEOUT);
 	for (uint64_t id = 0; id < 5; id++)
@@ -261,7 +261,7 @@ static void a_fence_waits_for_reads(void **state)
 		post(a, .id = 2, .opcode = SIMHCA_WR_SEND, SGES(sge(a->mr, 200, 100)),
 		     .also = fenced ? SIMHCA_WQE_FENCE : 0);
 		recv_into(b, 3, 0, 100);
-		settle(net->world);
+		run_until_idle(net->world);
 		if (fenced)
 			expect_none(b->recv_cq);
 		else
@@ -313,7 +313,7 @@ static void a_sequence_nak_does_not_end_an_rnr_wait(void **state)
 	b = &net->pair->b;
 	send_from(a, 1, 0, 100);
 	rdma_write(a, 2, 200, 100, 1000);
-	settle(net->world);
+	run_until_idle(net->world);
 	assert_int_equal(stat(net, 0, SIMHCA_STAT_RNR_NAK_RETRY), 1);
 	assert_int_equal(stat(net, 0, SIMHCA_STAT_PACKET_SEQ_ERR), 1);
 	assert_int_equal(net->sent[SIMHCA_PKT_SEND], 1);
@@ -338,7 +338,7 @@ static void what_was_not_sent_takes_no_psns(void **state)
 	post(a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE, SGES(sge(a->mr, 0, 256), bad),
 	     .remote_addr = net->pair->b.mr->iova, .rkey = net->pair->b.mr->rkey);
 	expect(a->send_cq, 1, LOC_PROT_ERR);
-	settle(net->world);
+	run_until_idle(net->world);
 	assert_int_equal(qp_state(a->qp), IBV_QPS_SQE);
 	assert_int_equal(0, qp_modify(a->qp, SIMHCA_QP_STATE, attr));
 	rdma_write(a, 2, 0, 100, 0);
@@ -356,7 +356,7 @@ static void a_wqe_that_changes_under_way(void **state)
 
 	lose(net, SIMHCA_PKT_WRITE, 0, 1);
 	rdma_write(a, 1, 0, 100, 0);
-	settle(net->world);
+	run_until_idle(net->world);
 	wqe->opcode = SIMHCA_WR_RDMA_READ;
 	advance(net->world, TIMEOUT);
 	assert_int_equal(qp_state(a->qp), IBV_QPS_ERR);

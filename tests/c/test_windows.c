@@ -50,7 +50,7 @@ static void refused(struct pair *pair, uint64_t addr, uint32_t rkey, enum simhca
 {
 	write_by(pair, addr, rkey);
 	expect_(pair->a.send_cq, 91, IBV_WC_REM_ACCESS_ERR, reason, __FILE__, __LINE__);
-	settle(pair->a.world);
+	run_until_idle(pair->a.world);
 }
 
 static void commands(void **state)
@@ -679,7 +679,7 @@ static void a_bind_waits_for_accesses(void **state)
 	old = mw->rkey;
 	begin_access(b, old, engine);
 	qp_bind(b->qp, 1, mw, b->mr, 64, 64, REMOTE);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(b->send_cq);
 	advance(*state, 100 * MSEC);
 	expect_none(b->send_cq);

@@ -14,7 +14,7 @@ static void from_its_peer(void **state)
 		struct simhca_packet packet = a_send(&net, 0, 100);
 
 		comes(&net, ELSEWHERE, &packet, 0);
-		settle(*state);
+		run_until_idle(*state);
 		expect(net.side->recv_cq, 1, SUCCESS);
 		assert_int_equal(net_counts(&net).taken, i + 1);
 	}
@@ -26,7 +26,7 @@ static void from_a_stranger(void **state)
 	struct simhca_packet packet = a_send(&net, 0, 100);
 
 	comes(&net, STRANGER, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(net.side->recv_cq);
 	assert_int_equal(net_counts(&net).unclaimed, 1);
 	/* A datagram QP hears everybody who knows its Q_Key. */
@@ -35,7 +35,7 @@ static void from_a_stranger(void **state)
 	comes(&net, STRANGER, &packet, 0);
 	packet.qkey++;
 	comes(&net, STRANGER, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	expect_none(net.side->recv_cq);
 }
@@ -46,7 +46,7 @@ static void damaged(void **state)
 	struct simhca_packet packet = a_send(&net, 0, 100);
 
 	comes(&net, ELSEWHERE, &packet, 0x10);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(net.side->recv_cq);
 	assert_int_equal(net_counts(&net).refused[SIMHCA_WIRE_BAD_ICRC], 1);
 	assert_int_equal(net_counts(&net).taken, 0);
@@ -68,7 +68,7 @@ static void for_nobody(void **state)
 	comes(&net, ELSEWHERE, &packet, 0);
 	packet.transport = SIMHCA_QPT_XRC_SEND;
 	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(net_counts(&net).unclaimed, 5);
 	expect_none(net.side->recv_cq);
 }
@@ -80,7 +80,7 @@ static void longer_than_the_mtu(void **state)
 	struct simhca_packet packet = a_send(&net, 0, 2 * MTU);
 
 	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(qp_state(net.side->qp), IBV_QPS_ERR);
 	expect_why(net.side->recv_cq, 1, WR_FLUSH_ERR, FLUSHED);
 	assert_true(logged(*state, simhca_reason_text(SIMHCA_REASON_PATH_MTU_DIFFERS)));
@@ -90,12 +90,12 @@ static void longer_than_the_mtu(void **state)
 	memset(net.side->mr->addr, 0x99, 4 * MTU);
 	post(net.side, .id = 2, .opcode = SIMHCA_WR_RDMA_READ, .remote_addr = 4096, .rkey = 1,
 	     SGES(sge(net.side->mr, 0, 2 * MTU)));
-	settle(*state);
+	run_until_idle(*state);
 	packet = a_send(&net, 0, 2 * MTU);
 	packet.op = SIMHCA_PKT_READ_RESPONSE;
 	packet.syndrome = SIMHCA_SYNDROME_ACK;
 	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(net.side->send_cq);
 	assert_true(all_bytes(net.side->mr->addr, 2 * MTU, 0x99));
 }
@@ -110,11 +110,11 @@ static void too_many(void **state)
 		comes(&net, STRANGER, &packet, 0);
 	assert_true(net_counts(&net).unclaimed > 3000);
 	assert_true(net_counts(&net).taken > 100);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	recv_into(net.side, 2, 0, 2048);
 	comes(&net, STRANGER, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 2, SUCCESS);
 }
 
@@ -130,10 +130,10 @@ static void reset_meanwhile(void **state)
 	assert_int_equal(net_counts(&net).unclaimed, 1);
 	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
 	recv_into(net.side, 2, 0, 2048);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(net.side->recv_cq);
 	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 2, SUCCESS);
 }
 
@@ -151,7 +151,7 @@ static void a_local_peer(void **state)
 	packet.psn = options.psn;
 	recv_into(&pair->a, 1, 0, 2048);
 	comes(&net, 1, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(pair->a.recv_cq);
 	assert_int_equal(net_counts(&net).unclaimed, 1);
 	check_works(pair);
@@ -187,7 +187,7 @@ static void destroyed_meanwhile(void **state)
 			 simhca_destroy_qp(net.side->client->context, net.side->qp->handle, NULL));
 	comes(&net, ELSEWHERE, &packet, 0);
 	assert_int_equal(net_counts(&net).unclaimed, 1);
-	settle(*state);
+	run_until_idle(*state);
 }
 
 int main(void)

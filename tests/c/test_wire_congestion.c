@@ -38,14 +38,14 @@ static void a_full_network(void **state)
 	for (uint32_t n = 0; n < 3; n++) {
 		packet.psn = FIRST_PSN + n;
 		comes_marked(&net, &packet);
-		settle(*state);
+		run_until_idle(*state);
 	}
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_ECN_MARKED), 3);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 1);
 	advance(*state, MSEC);
 	packet.psn = FIRST_PSN + 3;
 	comes_marked(&net, &packet);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 2);
 	/* Four acknowledgements, and two of those. */
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS), 6);
@@ -53,7 +53,7 @@ static void a_full_network(void **state)
 	net = net_new(state, IBV_QPT_UD);
 	packet = a_send(&net, 0, 0);
 	comes_marked(&net, &packet);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 2);
 }
@@ -76,7 +76,7 @@ static void a_notification(void **state)
 		assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_HANDLED), i);
 		post(net.side, .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096,
 		     .rkey = 1, SGES(sge(net.side->mr, 0, 40 * MTU)));
-		settle(*state);
+		run_until_idle(*state);
 		assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, teller[i].psns);
 	}
 }
@@ -94,7 +94,7 @@ static void read_mtus(const struct net *net, uint64_t id, uint32_t count)
 {
 	post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_READ, .remote_addr = 4096, .rkey = 1,
 	     SGES(sge(net->side->mr, 0, (uint64_t)count * MTU)));
-	settle(net->world);
+	run_until_idle(net->world);
 }
 
 /* A read asks for what may be under way, and not beyond where a larger window's part would end. */
@@ -122,7 +122,7 @@ static void a_marked_response(void **state)
 	packet.syndrome = SIMHCA_SYNDROME_ACK;
 	read_mtus(&net, 2, 1);
 	comes_marked(&net, &packet);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->send_cq, 2, SUCCESS);
 	read_mtus(&net, 3, 64);
 	assert_int_equal(wire_net_last().dma_length, 16 * MTU);
@@ -138,7 +138,7 @@ static void responds(const struct net *net, uint32_t psn, bool first, bool last)
 	packet.first = first;
 	packet.last = last;
 	comes(net, ELSEWHERE, &packet, 0);
-	settle(net->world);
+	run_until_idle(net->world);
 }
 
 /* The window has fallen a moment ago: a loss is of the same time. */
@@ -264,7 +264,7 @@ static void answers_are_asked_for_on_the_way(void **state)
 		write_mtus(&net, window, window);
 		psn += window;
 		acknowledge(&net, psn - 1);
-		settle(*state);
+		run_until_idle(*state);
 		expect(net.side->send_cq, window, SUCCESS);
 	}
 	asked = wire_net_asked();
@@ -347,13 +347,13 @@ static void the_peer_changes_beside_marks(void **state)
 	pthread_t thread;
 
 	assert_int_equal(qp_move(net.side->qp, IBV_QPS_SQD), 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(pthread_create(&thread, NULL, move_until_stopped, &mover), 0);
 	while (net_stat(&net, SIMHCA_STAT_CNP_SENT) < 100) {
 		struct simhca_packet packet = a_read(&net, 0);
 
 		comes_marked(&net, &packet);
-		settle(*state);
+		run_until_idle(*state);
 		advance(*state, MSEC);
 	}
 	atomic_store(&mover.stop, true);
@@ -369,12 +369,12 @@ static void less_than_a_packet(void **state)
 	write_mtus(&net, 1, 1);
 	advance(*state, MSEC);
 	acknowledge(&net, 0);
-	settle(*state);
+	run_until_idle(*state);
 	congestion_of(&net)->window = SIMHCA_WINDOW_PSN / 4;
 	congestion_of(&net)->enough = 0;
 	write_mtus(&net, 2, 1);
 	acknowledge(&net, 1);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->send_cq, 1, SUCCESS);
 	expect(net.side->send_cq, 2, SUCCESS);
 	congestion_of(&net)->window = SIMHCA_WINDOW_PSN / 4;
@@ -398,7 +398,7 @@ static uint32_t growth_beside(void **state, unsigned int peer_of_other)
 	simhca_congestion_marked(congestion_of(&net));
 	window = congestion_of(&net)->window;
 	acknowledge(&net, window / SIMHCA_WINDOW_PSN - 1);
-	settle(*state);
+	run_until_idle(*state);
 	window = congestion_of(&net)->window - window;
 	for (int i = 0; i < 2; i++) {
 		const struct side *side = i ? other.side : net.side;

@@ -27,7 +27,7 @@ static void requests_and_answers_have_one_port(void **state)
 	const struct simhca_packet packet = a_send(&net, 0, 8);
 
 	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(wire_net_last().op, SIMHCA_PKT_ACK);
 	assert_int_equal(wire_net_source_port(), port);
 	assert_true(wire_net_has_icrc(false));
@@ -57,7 +57,7 @@ static void a_datagram_goes_by_its_own(void **state)
 		av.flow_label = label;
 		post(net.side, .id = label, .opcode = SIMHCA_WR_SEND, SGES(sge(net.side->mr, 0, 8)),
 		     .av = av, .dest_qpn = 0x123);
-		settle(net.side->world);
+		run_until_idle(net.side->world);
 		assert_int_equal(wire_net_source_port(), WIRE_NET_PORT(label));
 		assert_true(wire_net_has_icrc(false));
 	}

@@ -32,7 +32,7 @@ static void a_flush_goes(const struct net *net)
 {
 	post(net->side, .id = 2, .opcode = SIMHCA_WR_FLUSH, .remote_addr = 4096, .rkey = 1,
 	     .length = 64, .placement = 1);
-	settle(net->world);
+	run_until_idle(net->world);
 }
 
 static void a_flush(void **state)

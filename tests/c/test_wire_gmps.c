@@ -90,7 +90,7 @@ static void management_datagrams_go(void **state)
 	assert_true(simhca_device_send_gmp(world->device[0], &av, mad));
 	assert_int_equal(gmps, 1);
 	assert_memory_equal(last_mad, mad, sizeof(mad));
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(net_counts(&net).refused[SIMHCA_WIRE_BAD_ICRC], 0);
 	simhca_wire_gmps(world->fabric);
 	assert_int_equal(gmps, 1);
@@ -98,7 +98,7 @@ static void management_datagrams_go(void **state)
 	/* Who is at home and does not answer is not elsewhere. */
 	simhca_device_set_port(world->device[1], false);
 	assert_false(simhca_device_send_gmp(world->device[0], &av, mad));
-	settle(world);
+	run_until_idle(world);
 	assert_int_equal(net_counts(&net).taken, 1);
 }
 

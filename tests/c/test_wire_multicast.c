@@ -15,7 +15,7 @@ static void a_group_comes(void **state)
 	packet = a_send(&net, 0, 100);
 	packet.dest_qpn = SIMHCA_MCAST_QPN;
 	comes_to(&net, wire_group, STRANGER, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	for (int i = 0; i < 3; i++) {
 		struct simhca_cqe cqe = expect(members[i]->recv_cq, 1, SUCCESS);
 
@@ -28,7 +28,7 @@ static void a_group_comes(void **state)
 	comes(&net, STRANGER, &packet, 0);
 	packet.dest_qpn = members[0]->qp->qpn;
 	comes_to(&net, wire_group, STRANGER, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(net_counts(&net).unclaimed, 3);
 	for (int i = 0; i < 3; i++)
 		expect_none(members[i]->recv_cq);
@@ -47,7 +47,7 @@ static void a_group_is_sent_to(void **state)
 	av.is_global = 1;
 	post(members[1], .id = 7, .opcode = SIMHCA_WR_SEND, SGES(sge(members[1]->mr, 8192, 100)),
 	     .av = av, .dest_qpn = SIMHCA_MCAST_QPN, .qkey = 0x11111111);
-	settle(*state);
+	run_until_idle(*state);
 	expect(members[1]->send_cq, 7, SUCCESS);
 	for (int i = 0; i < 3; i++) {
 		expect(members[i]->recv_cq, 1, SUCCESS);

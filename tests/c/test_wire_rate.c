@@ -60,7 +60,7 @@ static struct simhca_av with_datagrams(struct side *side, unsigned int count)
 	for (uint64_t id = 0; id < count; id++) {
 		post(side, .id = id, .opcode = SIMHCA_WR_SEND, SGES(sge(side->mr, 0, 4096)),
 		     .av = av, .dest_qpn = 0x123);
-		settle(side->world);
+		run_until_idle(side->world);
 	}
 	return av;
 }
@@ -80,7 +80,7 @@ static void datagrams_go_by_their_rate(void **state)
 	for (uint64_t id = 0; id < 2 * CREDIT; id++) {
 		post(net.side, .id = id, .opcode = SIMHCA_WR_SEND, SGES(sge(net.side->mr, 0, 4096)),
 		     .av = av, .dest_qpn = 0x123);
-		settle(*state);
+		run_until_idle(*state);
 		expect(net.side->send_cq, id, SUCCESS);
 	}
 }
@@ -97,7 +97,7 @@ static void a_group_waits_for_the_rate(void **state)
 	av.dgid = wire_group;
 	post(members[0], .id = CREDIT, .opcode = SIMHCA_WR_SEND, SGES(sge(members[0]->mr, 0, 100)),
 	     .av = av, .dest_qpn = SIMHCA_MCAST_QPN, .qkey = 0x11111111);
-	settle(*state);
+	run_until_idle(*state);
 	for (int i = 1; i < 3; i++)
 		expect_none(members[i]->recv_cq);
 	advance(*state, MSEC);

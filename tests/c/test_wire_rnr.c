@@ -15,7 +15,7 @@ static void nak_comes(const struct net *net, uint32_t psn, uint8_t syndrome)
 	packet.op = SIMHCA_PKT_ACK;
 	packet.syndrome = syndrome;
 	comes(net, ELSEWHERE, &packet, 0);
-	settle(net->world);
+	run_until_idle(net->world);
 }
 
 /* This device and Linux's rxe tell of a gap there, sooner or later: a QP that may not retry does not end by it. */
@@ -31,7 +31,7 @@ static void a_nak_of_what_is_behind_is_no_loss(void **state)
 		qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
 		for (uint64_t id = 1; id < 4; id++)
 			send_from(net.side, id, 0, 64);
-		settle(*state);
+		run_until_idle(*state);
 		nak_comes(&net, 0, SIMHCA_SYNDROME_RNR_NAK | RNR_CODE);
 		if (late)
 			advance(*state, 2 * MSEC);
@@ -39,7 +39,7 @@ static void a_nak_of_what_is_behind_is_no_loss(void **state)
 		advance(*state, 2 * MSEC);
 		assert_int_equal(wire_net_last().psn, FIRST_PSN + 2);
 		acknowledge(&net, 2);
-		settle(*state);
+		run_until_idle(*state);
 		for (uint64_t id = 1; id < 4; id++)
 			expect(net.side->send_cq, id, SUCCESS);
 	}

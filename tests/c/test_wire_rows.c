@@ -26,7 +26,7 @@ static void a_message_in_a_row(void **state)
 
 		for (uint32_t n = 0; n < 3; n++)
 			comes_part(&net, n);
-		settle(*state);
+		run_until_idle(*state);
 		cqe = expect(net.side->recv_cq, 1, SUCCESS);
 		assert_int_equal(cqe.byte_len, 2 * MTU + 100);
 		assert_int_equal(cqe.imm_or_rkey, 0x1234);
@@ -48,7 +48,7 @@ static void a_wrong_length_in_a_row(void **state)
 		packet.first = packet.last = false;
 		comes(&net, ELSEWHERE, &packet, 0);
 		comes_part(&net, 2);
-		settle(*state);
+		run_until_idle(*state);
 		assert_true(logged(*state, simhca_reason_text(SIMHCA_REASON_PATH_MTU_DIFFERS)));
 		assert_int_equal(qp_state(net.side->qp), IBV_QPS_ERR);
 	}
@@ -62,15 +62,15 @@ static void a_row_that_begins_before(void **state)
 	struct net net = net_new(state, IBV_QPT_RC);
 
 	comes_part(&net, 0);
-	settle(*state);
+	run_until_idle(*state);
 	for (uint32_t n = 0; n < 3; n++)
 		comes_part(&net, n);
-	settle(*state);
+	run_until_idle(*state);
 	expect_none(net.side->recv_cq);
 	assert_int_equal(responder_of(net.side->qp)->epsn, FIRST_PSN + 1);
 	for (uint32_t n = 1; n < 3; n++)
 		comes_part(&net, n);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(responder_of(net.side->qp)->offset, 2 * MTU + 100);
 }
@@ -88,7 +88,7 @@ static void one_acknowledgement(void **state)
 
 		comes(&net, ELSEWHERE, &packet, 0);
 	}
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	expect(net.side->recv_cq, 2, SUCCESS);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, 1);
@@ -103,7 +103,7 @@ static void an_acknowledgement_and_a_request(void **state)
 
 	comes(&net, ELSEWHERE, &packet, 0);
 	send_from(net.side, 2, 0, 64);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
 	assert_int_equal(wire_net_runs(), 2);
@@ -119,7 +119,7 @@ static void an_acknowledgement_and_a_short_request(void **state)
 
 	comes(&net, ELSEWHERE, &packet, 0);
 	send_from(net.side, 2, 0, 4);
-	settle(*state);
+	run_until_idle(*state);
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
 	assert_int_equal(wire_net_runs(), 1);
 	assert_int_equal(wire_net_last().op, SIMHCA_PKT_SEND);
@@ -134,7 +134,7 @@ static void an_acknowledgement_and_a_response(void **state)
 	comes(&net, ELSEWHERE, &packet, 0);
 	packet = a_read(&net, 1);
 	comes(&net, ELSEWHERE, &packet, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(wire_net_acknowledged(), FIRST_PSN);
 	assert_int_equal(wire_net_last().op, SIMHCA_PKT_READ_RESPONSE);

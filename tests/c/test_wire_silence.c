@@ -16,7 +16,7 @@ static struct net waiting(void **state, uint8_t retry_cnt)
 	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
 	post(net.side, .id = 2, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
 	     SGES(sge(net.side->mr, 0, 64)));
-	settle(*state);
+	run_until_idle(*state);
 	return net;
 }
 
@@ -54,11 +54,11 @@ static void a_peer_that_was_quick(void **state)
 	uint64_t sent;
 
 	acknowledges(&net);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->send_cq, 2, SUCCESS);
 	post(net.side, .id = 3, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
 	     SGES(sge(net.side->mr, 0, 64)));
-	settle(*state);
+	run_until_idle(*state);
 	sent = net_stat(&net, SIMHCA_STAT_XMIT_PACKETS);
 	advance(*state, TIMEOUT_NS - MSEC / 10);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS), sent + 1);
@@ -78,7 +78,7 @@ static void a_peer_that_was_asked_twice(void **state)
 	advance(*state, TIMEOUT_NS + MSEC);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 1);
 	acknowledge(&net, 0);
-	settle(*state);
+	run_until_idle(*state);
 	expect(net.side->send_cq, 2, SUCCESS);
 	write_mtus(&net, 3, 1);
 	advance(*state, TIMEOUT_NS - MSEC / 10);

@@ -138,5 +138,5 @@ void write_mtus(const struct net *net, uint64_t id, uint32_t count)
 {
 	post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
 	     SGES(sge(net->side->mr, 0, (uint64_t)count * MTU)));
-	settle(net->world);
+	run_until_idle(net->world);
 }

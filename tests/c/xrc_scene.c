@@ -88,7 +88,7 @@ void check_arrives(struct scene *s, struct server *server, uint64_t id)
 
 void check_refused(struct scene *s, uint32_t event)
 {
-	settle(s->world);
+	run_until_idle(s->world);
 	assert_int_equal(qp_state(s->qp), IBV_QPS_ERR);
 	for (int i = 0; i < 2; i++) {
 		struct server *server = &s->server[i];
