@@ -58,6 +58,28 @@ static void a_full_network(void **state)
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 2);
 }
 
+static struct simhca_qp *object_of(const struct net *net)
+{
+	return simhca_object(net->side->client->context, SIMHCA_OBJ_QP, net->side->qp->handle,
+			     NULL);
+}
+
+/* As long as somebody has its responder, who may be connecting it to another address, it tells nobody. */
+static void a_full_network_for_who_is_busy(void **state)
+{
+	struct net net = net_new(state, IBV_QPT_RC);
+	const struct simhca_packet packet = a_send(&net, 0, 0);
+
+	assert_true(simhca_qp_begin_responder(object_of(&net)));
+	comes_marked(&net, &packet);
+	world_poll(*state);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 0);
+	simhca_qp_end_responder(object_of(&net));
+	run_until_idle(*state); /* nothing else tells of it: the QP looks again by itself */
+	expect(net.side->recv_cq, 1, SUCCESS);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 1);
+}
+
 /* Who is told sends less at a time, if it is his peer who says so. */
 static void a_notification(void **state)
 {
@@ -83,11 +105,7 @@ static void a_notification(void **state)
 
 static struct simhca_congestion *congestion_of(const struct net *net)
 {
-	const struct qp *qp = net->side->qp;
-	const struct simhca_qp *object =
-		simhca_object(net->side->client->context, SIMHCA_OBJ_QP, qp->handle, NULL);
-
-	return simhca_inbox_congestion(object->wire.inbox);
+	return simhca_inbox_congestion(object_of(net)->wire.inbox);
 }
 
 static void read_mtus(const struct net *net, uint64_t id, uint32_t count)
@@ -422,6 +440,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_THE_WIRE(a_full_network),
+		ON_THE_WIRE(a_full_network_for_who_is_busy),
 		ON_THE_WIRE(a_notification),
 		ON_THE_WIRE(a_read_asks_for_less),
 		ON_THE_WIRE(a_marked_response),

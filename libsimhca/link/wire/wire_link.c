@@ -218,8 +218,9 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 	return true;
 }
 
-/* The next one; false: no more now. */
-static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept)
+/* The next one; false: no more now. *again: it is to be tried again soon, as its QP was busy. */
+static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept,
+			bool *again)
 {
 	struct simhca_arrival *arrival;
 	struct simhca_handover handover;
@@ -240,8 +241,10 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	handover = deliver(worker, qp, arrival);
 	switch (handover.outcome) {
 	case SIMHCA_BUSY:
-		if (++arrival->tries < TRIES)
+		if (++arrival->tries < TRIES) {
+			*again = true;
 			break;
+		}
 		simhca_arrival_free(arrival);
 		return true;
 	case SIMHCA_ELSEWHERE:
@@ -263,7 +266,7 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	const struct simhca_wire *wire = qp->device->fabric->wire;
-	bool owed = false, kept = false, more = true;
+	bool owed = false, kept = false, again = false, more = true;
 	int packets = TURN_PACKETS;
 
 	if (!simhca_inbox_begin(qp->wire.inbox))
@@ -275,10 +278,10 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 		packets = SIMHCA_INBOX_ROOM;
 	}
 	for (int i = 0; i < packets && more; i++)
-		more = deliver_one(worker, qp, &owed, &kept);
+		more = deliver_one(worker, qp, &owed, &kept, &again);
 	/* The QP outlives the step again, whoever its packets were for. */
 	simhca_guard_widen(&worker->guard);
-	return simhca_inbox_end(qp->wire.inbox) || more;
+	return simhca_inbox_end(qp->wire.inbox) || more || again;
 }
 
 /* -------------------------------------------------------------------------------- congestion */
