@@ -7,6 +7,7 @@
 
 #include "attach.h"
 #include "comp_cntr.h"
+#include "core/address.h"
 #include "core/context.h"
 #include "core/fabric.h"
 #include "core/handles.h"
@@ -278,15 +279,38 @@ void simhca_qp_free(struct simhca_qp *qp)
 	free(qp);
 }
 
+/*
+ * One by one, so that those that are atomic stay so: engines and programs look at them without the
+ * QP's locks. C copies a struct, and memcpy() its bytes, as they come.
+ */
 void simhca_qpc_set(struct simhca_qpc *qpc, const struct simhca_qpc *to)
 {
-	/* What lies between the two is plain, and read under the QP's locks. */
-	const size_t from = offsetof(struct simhca_qpc, pd);
-	const size_t end = offsetof(struct simhca_qpc, fastpath_epoch);
-
-	atomic_store(&qpc->dest_qpn, atomic_load(&to->dest_qpn));
-	memcpy((char *)qpc + from, (const char *)to + from, end - from);
-	atomic_store(&qpc->fastpath_epoch, atomic_load(&to->fastpath_epoch));
+	qpc->dest_qpn = to->dest_qpn;
+	qpc->pd = to->pd;
+	qpc->access = to->access;
+	qpc->qkey = to->qkey;
+	qpc->sq_psn = to->sq_psn;
+	qpc->rq_psn = to->rq_psn;
+	qpc->max_send_wr = to->max_send_wr;
+	qpc->max_recv_wr = to->max_recv_wr;
+	qpc->max_send_sge = to->max_send_sge;
+	qpc->max_recv_sge = to->max_recv_sge;
+	qpc->max_inline = to->max_inline;
+	qpc->pkey_index = to->pkey_index;
+	qpc->path_mtu = to->path_mtu;
+	qpc->port_num = to->port_num;
+	qpc->max_rd_atomic = to->max_rd_atomic;
+	qpc->max_dest_rd_atomic = to->max_dest_rd_atomic;
+	qpc->min_rnr_timer = to->min_rnr_timer;
+	qpc->timeout = to->timeout;
+	qpc->retry_cnt = to->retry_cnt;
+	qpc->rnr_retry = to->rnr_retry;
+	qpc->sq_draining = to->sq_draining;
+	qpc->sq_sig_all = to->sq_sig_all;
+	qpc->en_sqd_async_notify = to->en_sqd_async_notify;
+	simhca_qpc_set_av(qpc, &to->av);
+	qpc->xrcd = to->xrcd;
+	qpc->fastpath_epoch = to->fastpath_epoch;
 }
 
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)

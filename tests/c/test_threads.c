@@ -341,7 +341,7 @@ static void deregistration_ends_all_access(void **state)
 	}
 }
 
-/* modify_qp races with the traffic that it stops. */
+/* modify_qp races with the traffic that it stops, and with the peer's, whose engine looks at the QP. */
 static void qps_are_reset_while_they_work(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);
@@ -353,15 +353,20 @@ static void qps_are_reset_while_they_work(void **state)
 	options.timeout = 1;
 	pair = pair_new(*state, &options);
 	for (int i = 0; i < 150; i++) {
+		struct qp *first = i % 2 ? pair->a.qp : pair->b.qp;
+		struct qp *second = i % 2 ? pair->b.qp : pair->a.qp;
 		struct simhca_cqe cqe;
 
 		for (uint64_t id = 0; id < 6; id++)
-			rdma_write(&pair->a, id, 0, 1 << 18, 0);
+			if (i % 4 < 2)
+				rdma_write(&pair->a, id, 0, 1 << 18, 0);
+			else
+				rdma_read(&pair->a, id, 0, 1 << 12, 0);
 		test_nap(test_random(&seed) % 200);
 		if (i % 3)
-			assert_int_equal(0, qp_move(i % 2 ? pair->a.qp : pair->b.qp, IBV_QPS_ERR));
-		assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RESET));
-		assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_RESET));
+			assert_int_equal(0, qp_move(first, IBV_QPS_ERR));
+		assert_int_equal(0, qp_move(first, IBV_QPS_RESET));
+		assert_int_equal(0, qp_move(second, IBV_QPS_RESET));
 		test_nap(50);
 		while (cq_poll(pair->a.send_cq, &cqe) || cq_poll(pair->b.recv_cq, &cqe))
 			;
