@@ -173,13 +173,23 @@ void efa_complete(struct efa_cq *cq, struct efa_cqe *cqe)
 		raise_event(cq);
 }
 
-void efa_cq_look(struct efa_cq *cq)
+void efa_put_cqe(struct efa_cq *cq, struct efa_cqe *cqe)
+{
+	pthread_mutex_lock(&cq->lock);
+	write_cqe(cq, cqe);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+bool efa_cq_look(struct efa_cq *cq)
 {
 	bool due;
 
+	if (!cq->channel)
+		return false;
 	pthread_mutex_lock(&cq->lock);
 	due = is_event_due(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
 		raise_event(cq);
+	return due;
 }

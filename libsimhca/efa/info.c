@@ -40,10 +40,10 @@ void simhca_efa_cq_info(void *object, struct simhca_cq_info *info)
 	pthread_mutex_lock(&cq->lock); /* held for moments */
 	info->waiting = (cq->pi - atomic_load_explicit(cq->doorbell, memory_order_relaxed)) &
 			EFA_CQ_DOORBELL_CI;
+	if (info->waiting > cq->entries) /* whatever the program says */
+		info->waiting = cq->entries;
 	info->polled = cq->pi - info->waiting;
 	info->arm = cq->armed ? SIMHCA_ARM_NEXT : SIMHCA_ARM_NONE;
 	info->was_armed = cq->armed || cq->raised;
 	pthread_mutex_unlock(&cq->lock);
-	if (info->waiting > cq->entries)
-		info->waiting = cq->entries;
 }

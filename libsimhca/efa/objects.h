@@ -132,7 +132,7 @@ struct efa_qp {
 	_Atomic uint32_t shown_count, shown_waiting;
 
 	pthread_mutex_t rq_lock;
-	uint16_t rq_ci;
+	uint32_t rq_ci; /* modulo 2^32; a doorbell counts its low 16 bits */
 
 	struct efa_watch watch;
 	atomic_bool dead;
@@ -153,6 +153,7 @@ struct simhca_efa {
 	atomic_bool again;	      /* somebody found it taken */
 	uint64_t idle_ns;	      /* since when nothing was found; 0: something was */
 	uint32_t next;		      /* of qps, the first that is looked at in the next turn */
+	uint32_t next_cq;	      /* likewise, of notified_cqs */
 	uint32_t left;		      /* of this turn */
 	struct efa_list qps;	      /* struct efa_qp; config.max_qp */
 	struct efa_list notified_cqs; /* struct efa_cq with a channel; config.max_cq */
@@ -201,8 +202,10 @@ uint16_t efa_ah_of(struct simhca_efa *efa, const union simhca_gid *gid);
 
 /* cq.c: the CQE becomes visible, and raises an event if one is due. */
 void efa_complete(struct efa_cq *cq, struct efa_cqe *cqe);
-/* Looks at its doorbell. Inside a guard. */
-void efa_cq_look(struct efa_cq *cq);
+/* Likewise, but for the event: who has put some looks at the doorbell afterwards. */
+void efa_put_cqe(struct efa_cq *cq, struct efa_cqe *cqe);
+/* Looks at its doorbell, if it has one. True: that has raised an event. */
+bool efa_cq_look(struct efa_cq *cq);
 
 /* work.c */
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);

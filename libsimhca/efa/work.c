@@ -24,6 +24,7 @@
 #define TURN 64u
 #define SLICE_COSTS 32u	      /* a slice of a read or write so many, */
 #define SKIPPED_FOR_ONE 64u   /* and so many that wait for a receiver one */
+#define EVENTS_AT_A_TIME 64u  /* that programs have armed for meanwhile: a system call each */
 #define GLANCE_NS (20 * 1000) /* from one look at doorbells to the next, between two messages */
 #define ACTIVE_NS (5 * 1000 * 1000) /* since the last one, until the pages are armed */
 #define UNWATCHED_NS (1000 * 1000)  /* from one look at what cannot be armed to the next */
@@ -40,26 +41,30 @@ static uint8_t opcode_flags(uint32_t opcode)
 	return (uint8_t)((opcode & EFA_CQE_OPCODE_MASK) << EFA_CQE_OPCODE_SHIFT);
 }
 
+static struct efa_cqe send_cqe(const struct efa_qp *qp, uint16_t req_id, uint32_t opcode,
+			       enum efa_status status)
+{
+	return (struct efa_cqe){ .req_id = req_id,
+				 .status = (uint8_t)status,
+				 .flags = EFA_CQE_SEND | opcode_flags(opcode),
+				 .qpn = (uint16_t)qp->qpn };
+}
+
+static struct efa_cqe recv_cqe(const struct efa_qp *qp, uint16_t req_id, enum efa_status status)
+{
+	return (struct efa_cqe){ .req_id = req_id,
+				 .status = (uint8_t)status,
+				 .flags = EFA_CQE_RECV,
+				 .qpn = (uint16_t)qp->qpn,
+				 .ah = EFA_NO_AH };
+}
+
 static void complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode,
 			  enum efa_status status)
 {
-	struct efa_cqe cqe = { .req_id = req_id,
-			       .status = (uint8_t)status,
-			       .flags = EFA_CQE_SEND | opcode_flags(opcode),
-			       .qpn = (uint16_t)qp->qpn };
+	struct efa_cqe cqe = send_cqe(qp, req_id, opcode, status);
 
 	efa_complete(qp->send_cq, &cqe);
-}
-
-static void complete_recv(struct efa_qp *qp, uint16_t req_id, enum efa_status status)
-{
-	struct efa_cqe cqe = { .req_id = req_id,
-			       .status = (uint8_t)status,
-			       .flags = EFA_CQE_RECV,
-			       .qpn = (uint16_t)qp->qpn,
-			       .ah = EFA_NO_AH };
-
-	efa_complete(qp->recv_cq, &cqe);
 }
 
 /* ------------------------------------------------------------------------ the ends of a QP */
@@ -75,13 +80,13 @@ static enum claim claim(struct efa_qp *qp, struct efa_recv *recv)
 	pthread_mutex_lock(&qp->rq_lock);
 	if (!qp->rq_entries) {
 		posted = 0;
-	} else if (!efa_posted(qp->rq_doorbell, qp->rq_ci, qp->rq_entries, &posted)) {
+	} else if (!efa_posted(qp->rq_doorbell, (uint16_t)qp->rq_ci, qp->rq_entries, &posted)) {
 		posted = 0;
 		claimed = BROKEN;
 	}
 	if (posted) {
 		count = efa_judge_recv(qp->rq, qp->rq_entries, qp->rq_ci, posted, recv);
-		qp->rq_ci = (uint16_t)(qp->rq_ci + count);
+		qp->rq_ci += count;
 		claimed = count ? CLAIMED : BROKEN;
 	}
 	pthread_mutex_unlock(&qp->rq_lock);
@@ -93,8 +98,9 @@ uint32_t efa_recvs(struct efa_qp *qp, bool *any_yet)
 	uint32_t posted = 0;
 
 	pthread_mutex_lock(&qp->rq_lock);
-	if (qp->rq_entries)
-		efa_posted(qp->rq_doorbell, qp->rq_ci, qp->rq_entries, &posted);
+	if (qp->rq_entries &&
+	    !efa_posted(qp->rq_doorbell, (uint16_t)qp->rq_ci, qp->rq_entries, &posted))
+		posted = qp->rq_entries; /* as the message will find that takes one */
 	*any_yet = posted || qp->rq_ci;
 	pthread_mutex_unlock(&qp->rq_lock);
 	return posted;
@@ -117,15 +123,23 @@ static void fail(struct efa_qp *qp)
 			   qp->qpn, qp->context->id);
 }
 
+static void flush_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode)
+{
+	struct efa_cqe cqe = send_cqe(qp, req_id, opcode, EFA_STATUS_FLUSHED);
+
+	efa_put_cqe(qp->send_cq, &cqe);
+}
+
+/* One event tells of all of it: a program could arm for each CQE anew, and each is a system call. */
 void efa_flush(struct efa_qp *qp)
 {
 	struct efa_send_wqe wqe;
 	struct efa_recv recv;
+	struct efa_cqe cqe;
 	uint32_t posted = 0;
 
 	for (uint32_t i = 0; i < qp->count; i++)
-		complete_send(qp, qp->messages[i].send.req_id, qp->messages[i].send.opcode,
-			      EFA_STATUS_FLUSHED);
+		flush_send(qp, qp->messages[i].send.req_id, qp->messages[i].send.opcode);
 	qp->count = qp->waiting = 0;
 	qp->late_ns = 0;
 	efa_show(qp);
@@ -133,11 +147,15 @@ void efa_flush(struct efa_qp *qp)
 		for (; posted; posted--) {
 			efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)],
 				      sizeof(wqe));
-			complete_send(qp, wqe.req_id, wqe.control, EFA_STATUS_FLUSHED);
+			flush_send(qp, wqe.req_id, wqe.control);
 		}
 	/* So many at most as the ring holds: the program can go on posting meanwhile. */
-	for (uint32_t i = 0; i < qp->rq_entries && claim(qp, &recv) == CLAIMED; i++)
-		complete_recv(qp, recv.req_id, EFA_STATUS_FLUSHED);
+	for (uint32_t i = 0; i < qp->rq_entries && claim(qp, &recv) == CLAIMED; i++) {
+		cqe = recv_cqe(qp, recv.req_id, EFA_STATUS_FLUSHED);
+		efa_put_cqe(qp->recv_cq, &cqe);
+	}
+	efa_cq_look(qp->send_cq);
+	efa_cq_look(qp->recv_cq);
 }
 
 /* -------------------------------------------------------------------------------- messages */
@@ -408,8 +426,10 @@ static void fail_recv(const struct efa_qp *qp, const struct efa_message *message
 	enum efa_status own = status == EFA_STATUS_REMOTE_LENGTH ? EFA_STATUS_LOCAL_LENGTH
 								 : EFA_STATUS_INVALID_LKEY;
 
+	struct efa_cqe cqe = recv_cqe(peer, recv->req_id, own);
+
 	efa_report_recv(peer, qp, recv->req_id, own, message->reason);
-	complete_recv(peer, recv->req_id, own);
+	efa_complete(peer->recv_cq, &cqe);
 }
 
 static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *qp,
@@ -429,8 +449,9 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 		return not_ready(worker, qp, message, peer);
 	status = gather(worker, qp, message, bounce + SIMHCA_GRH_BYTES);
 	/* The guard was narrow meanwhile, and did not keep the peer. */
-	if (status == EFA_STATUS_OK)
-		status = find_peer(qp, message, &peer);
+	if (status != EFA_STATUS_OK)
+		return finish(worker, qp, message, NULL, status);
+	status = find_peer(qp, message, &peer);
 	if (status != EFA_STATUS_OK)
 		return finish(worker, qp, message, peer, status);
 	if (!take_recv(worker, qp, message, peer, &recv, &outcome))
@@ -600,7 +621,12 @@ static uint64_t when(struct efa_qp *qp, uint64_t now)
 	return now + next_number(qp) % SHUFFLED_NS;
 }
 
-/* Reads what was posted. True: something was. */
+static void spend(struct simhca_efa *efa, uint32_t cost)
+{
+	efa->left -= cost < efa->left ? cost : efa->left;
+}
+
+/* Reads what was posted. One that is refused is as much work as a message. True: something was. */
 static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 {
 	uint32_t posted, taken = 0;
@@ -609,7 +635,8 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 		fail(qp);
 		return true;
 	}
-	for (; taken < posted && taken < MESSAGES_AT_A_TIME && qp->count < qp->sq_entries;
+	for (; taken < posted && taken < MESSAGES_AT_A_TIME && qp->count < qp->sq_entries &&
+	       qp->context->efa->left;
 	     taken++) {
 		struct efa_message *message = &qp->messages[qp->count];
 		struct efa_send_wqe wqe;
@@ -633,6 +660,7 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 		efa_report(worker, qp, NULL, message, status);
 		efa_count_sent(worker, qp, message, status);
 		complete_send(qp, wqe.req_id, wqe.control, status);
+		spend(qp->context->efa, 1);
 	}
 	return taken;
 }
@@ -640,11 +668,6 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 static bool same_receiver(const struct efa_send *a, const struct efa_send *b)
 {
 	return a->ah == b->ah && a->dest_qpn == b->dest_qpn;
-}
-
-static void spend(struct simhca_efa *efa, uint32_t cost)
-{
-	efa->left -= cost < efa->left ? cost : efa->left;
 }
 
 /*
@@ -730,15 +753,35 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 	if (atomic_load(&qp->dead) || atomic_load(&qp->state) != SIMHCA_QPS_RTS || !qp->sq_entries)
 		return false;
 	worked = take_posted(worker, qp, now);
-	if (atomic_load(&qp->state) == SIMHCA_QPS_ERR)
+	if (atomic_load(&qp->state) == SIMHCA_QPS_ERR) {
 		efa_flush(qp);
-	else if (qp->count)
+		qp->context->efa->left = 0; /* it was as much as a turn has, or more */
+	} else if (qp->count) {
 		worked |= carry_some(worker, qp, now);
+	}
 	efa_show(qp);
 	return worked;
 }
 
 /* ---------------------------------------------------------------------------------- the task */
+
+/* The doorbells of CQs that raise events, each in turn. True: some may be left. */
+static bool look_at_cqs(struct simhca_efa *efa)
+{
+	const uint32_t count = atomic_load(&efa->notified_cqs.count);
+	uint32_t events = 0;
+
+	for (uint32_t i = 0; i < count && events < EVENTS_AT_A_TIME; i++) {
+		struct efa_cq *cq;
+
+		if (efa->next_cq >= count)
+			efa->next_cq = 0;
+		cq = atomic_load(&efa->notified_cqs.items[efa->next_cq++]);
+		if (cq)
+			events += efa_cq_look(cq);
+	}
+	return events == EVENTS_AT_A_TIME;
+}
 
 /*
  * Each QP in turn, from where the last turn ended. SIMHCA_EFA_QPS and SIMHCA_EFA_CQS limit how many a turn
@@ -759,13 +802,7 @@ static bool serve_all(struct simhca_worker *worker, struct simhca_efa *efa, uint
 		if (qp)
 			worked |= serve(worker, qp, now);
 	}
-	for (uint32_t i = 0; i < atomic_load(&efa->notified_cqs.count); i++) {
-		struct efa_cq *cq = atomic_load(&efa->notified_cqs.items[i]);
-
-		if (cq)
-			efa_cq_look(cq);
-	}
-	return worked || !efa->left;
+	return look_at_cqs(efa) || worked || !efa->left;
 }
 
 /* What is to come without a doorbell: how long until then; 0: nothing. */
