@@ -124,14 +124,11 @@ bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
 }
 
 /* Whether both sides are at rest, so that the next message can be done in one go. */
-static int look(const struct simhca_step *step, struct held *held)
+static int look(const struct simhca_step *step, uint32_t peer_state, struct held *held)
 {
 	const struct simhca_requester *req = &held->req;
 	const struct simhca_responder *resp = &held->resp;
-	uint32_t state;
 
-	if (!simhca_step_may(step, &state))
-		return SIMHCA_SLOW_STATE;
 	/* What makes no sense is the device's to refuse. */
 	if (!simhca_progress_requester(step->mem, held->req_generation, step->sq_entries,
 				       &held->req, NULL) ||
@@ -139,7 +136,7 @@ static int look(const struct simhca_step *step, struct held *held)
 				       step->peer.claims, &held->resp))
 		return SIMHCA_SLOW_WAITS;
 	/* The first message to come in RTR is an event. */
-	if (state != SIMHCA_QPS_RTS && !(state == SIMHCA_QPS_RTR && resp->comm_est))
+	if (peer_state != SIMHCA_QPS_RTS && !(peer_state == SIMHCA_QPS_RTR && resp->comm_est))
 		return SIMHCA_SLOW_STATE;
 	if (req->wait || resp->in_message || resp->have_recv || resp->nak_sent || resp->owed ||
 	    resp->epsn != req->psn_next)
@@ -434,6 +431,8 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 	struct simhca_step_message msg;
 	int count = 0;
 
+	if (pi - from < GATHERED_LEAST)
+		return from;
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
 	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.num_own == 1 && msg.length &&
@@ -853,13 +852,13 @@ static int carry(struct simhca_step *step, struct held *held, uint32_t posted, b
  * Under both owner words; *why: what was not done, if that is for the device. True: nothing is
  * left.
  */
-static bool run(struct simhca_step *step, struct held *held, int *why)
+static bool run(struct simhca_step *step, uint32_t peer_state, struct held *held, int *why)
 {
 	uint32_t pi, written, posted;
 	uint64_t since;
 	bool ahead, was_ahead;
 
-	*why = look(step, held);
+	*why = look(step, peer_state, held);
 	if (*why == DONE &&
 	    !simhca_progress_sends(step->mem, held->req.oldest, 0, step->sq_entries, &posted))
 		*why = SIMHCA_SLOW_REQUEST;
@@ -926,7 +925,9 @@ bool simhca_step(struct simhca_step *step)
 	uint32_t left = simhca_step_most_rounds(step), state;
 
 	while (!all && why == DONE && !wanted && left--) {
-		struct held held = { .events = false };
+		struct held held; /* look() fills what is large */
+
+		held.req_changed = held.resp_changed = held.wakes = held.events = false;
 
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
@@ -937,7 +938,7 @@ bool simhca_step(struct simhca_step *step)
 				why = SIMHCA_SLOW_STATE;
 			} else if (simhca_step_acquire(&step->peer.mem->resp_owner, name,
 						       &held.resp_generation)) {
-				all = run(step, &held, &why);
+				all = run(step, state, &held, &why);
 				commit_responder(step, &held);
 				simhca_step_end(&step->peer.mem->resp_owner, name);
 			}

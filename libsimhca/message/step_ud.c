@@ -415,8 +415,10 @@ bool simhca_step_datagrams(struct simhca_step *const to[], uint32_t count,
 
 	*unknown = NULL;
 	while (!all && why == DONE && !wanted && left--) {
-		struct held held = { .name = simhca_step_name(own) };
+		struct held held; /* run() fills what is large */
 
+		held.name = simhca_step_name(own);
+		held.events = false;
 		/* seq_cst: it is seen before anything of the device's is looked at. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_SLOW_OWNER;

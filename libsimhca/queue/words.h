@@ -14,6 +14,7 @@ static inline void simhca_words_get(void *to, const void *from, size_t bytes)
 {
 	simhca_word *words = to;
 
+#pragma GCC unroll 32
 	for (size_t i = 0; i < bytes / 8; i++)
 		words[i] = __atomic_load_n((const simhca_word *)from + i, __ATOMIC_RELAXED);
 }
@@ -22,7 +23,7 @@ static inline void simhca_words_put(void *to, const void *from, size_t bytes)
 {
 	const simhca_word *words = from;
 
-#pragma GCC unroll 16
+#pragma GCC unroll 32
 	for (size_t i = 0; i < bytes / 8; i++) {
 		simhca_store();
 		__atomic_store_n((simhca_word *)to + i, words[i], __ATOMIC_RELAXED);
