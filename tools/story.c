@@ -93,6 +93,10 @@ static void print_access(FILE *out, const char *indent, const json_t *failure)
 		fprintf(out, "%slooked at:  %s, key %s, PD %lld\n", indent,
 			report_text(entry, "what"), report_text(entry, "key"),
 			report_number(entry, "pdn"));
+	else if (!has(entry, "length"))
+		fprintf(out, "%slooked at:  %s, key %s: all addresses, %s, PD %lld\n", indent,
+			report_text(entry, "what"), report_text(entry, "key"),
+			report_text(entry, "access"), report_number(entry, "pdn"));
 	else
 		fprintf(out, "%slooked at:  %s, key %s: %lld bytes at %s, %s, PD %lld\n", indent,
 			report_text(entry, "what"), report_text(entry, "key"),
@@ -230,6 +234,12 @@ static const char *sleeps(const json_t *failure)
 	return text ? text : " sleeps, and will not wake up\n";
 }
 
+/* The program may have looked for a limit, which is told in one line. */
+static bool is_probe(const json_t *failure)
+{
+	return json_is_true(json_object_get(failure, "succeeded_later"));
+}
+
 /* The provider tells of its own posts a few times only. */
 static void print_refused_verb(FILE *out, const json_t *failure)
 {
@@ -239,8 +249,9 @@ static void print_refused_verb(FILE *out, const json_t *failure)
 	print_times(out, failure);
 	if (report_number(failure, "count") > 1 && !strncmp(verb, "POST_", 5))
 		fputs(" at least", out);
-	if (json_is_true(json_object_get(failure, "succeeded_later")))
-		fputs("; a later one succeeded", out);
+	if (is_probe(failure))
+		fprintf(out, "; a later one succeeded%s%s",
+			*report_text(failure, "text") ? ": " : "", report_text(failure, "text"));
 	fputc('\n', out);
 }
 
@@ -456,7 +467,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	}
 	/* The sentence that has the numbers. */
 	because = report_text(refusal_or(list, failure), "text");
-	if (has(failure, "verb") && !*because) {
+	if (has(failure, "verb") && (!*because || is_probe(failure))) {
 		/* The headline has the error, and nothing more is known. */
 		print_looks(out, failure);
 		return;

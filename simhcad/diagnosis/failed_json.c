@@ -90,7 +90,9 @@ static json_t *entry_json(const struct simhca_key_facts *entry)
 		return json;
 	names_of_access(entry->access, access);
 	json_object_set_new(json, "address", hex(entry->iova));
-	json_object_set_new(json, "length", json_integer((json_int_t)entry->length));
+	/* A null MR, and one of the whole address space, have no end. */
+	if (entry->length <= INT64_MAX)
+		json_object_set_new(json, "length", json_integer((json_int_t)entry->length));
 	json_object_set_new(json, "access", json_string(access));
 	return json;
 }

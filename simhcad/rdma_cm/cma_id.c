@@ -122,8 +122,8 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 					  cma_addr_print(addr, text));
 	}
 	return simhca_why(why, ENODEV,
-			  "%s is not of a device's network interface: see --netdev of simhca run "
-			  "and simhcad, and the GIDs of `simhca status`",
+			  "no device is on the interface of %s: bind to an address that `simhca status` "
+			  "shows, or have a device there: `simhca run --interface NAME`",
 			  cma_addr_print(addr, text));
 }
 

@@ -57,6 +57,12 @@ def test_the_length_of_a_bind(launcher, program):
     assert " BIND_MW of 8192 bytes, wr_id 1," in result.stderr, result
 
 
+def test_a_region_without_an_end(launcher, program):
+    """A null MR takes any address, and has no length to tell."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, "null_mr"))
+    assert re.search(r"\n  looked at:  null MR, key 0x[0-9a-f]+: all addresses, LOCAL_WRITE, PD \d+\n", result.stderr), result
+
+
 def test_a_story_is_one_write(launcher, program):
     """Two programs have one pipe, which keeps apart what each call of write() has brought: no lines mix."""
     reading, writing = os.pipe2(os.O_DIRECT)

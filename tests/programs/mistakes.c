@@ -148,6 +148,8 @@ static bool make_completion(void)
 		w.sge.lkey = ibv_reg_mr(w.other_pd, w.from->addr, LENGTH, FULL_ACCESS)->lkey;
 	} else if (is("rkey_of_another_pd")) {
 		w.wr.wr.rdma.rkey = ibv_reg_mr(w.other_pd, w.to->addr, LENGTH, FULL_ACCESS)->rkey;
+	} else if (is("null_mr")) {
+		w.wr.wr.rdma.rkey = ibv_alloc_null_mr(w.pd)->rkey;
 	} else if (is("no_rkey")) {
 		w.wr.wr.rdma.rkey = 0;
 	} else if (is("no_lkey")) {
