@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +208,48 @@ static void define_event(json_t *list, uint32_t event)
 	       advice_on_event(name));
 }
 
+#define NO_FAILURE "It is no failure."
+
+/* Asynchronous events that tell of none. */
+static const struct news {
+	uint32_t event;
+	const char *text, *next;
+} news[] = {
+	{ IBV_EVENT_COMM_EST, "a packet came to a QP that is in RTR",
+	  "Move it to RTS, if its program waits for the peer's message before it does." },
+	{ IBV_EVENT_SQ_DRAINED, "a QP that goes to SQD has done what it had begun",
+	  "Now its attributes can be changed." },
+	{ IBV_EVENT_PATH_MIG, "the QP goes by its alternate path", "Set another alternate path." },
+	{ IBV_EVENT_PORT_ACTIVE, "the port came up", "Go on." },
+	{ IBV_EVENT_LID_CHANGE, "the port has another LID", "Tell it to the peers." },
+	{ IBV_EVENT_PKEY_CHANGE, "the port has other P_Keys", "Look at the table anew." },
+	{ IBV_EVENT_SM_CHANGE, "the subnet has another manager",
+	  "Who has asked the old one asks anew." },
+	{ IBV_EVENT_CLIENT_REREGISTER, "the subnet manager wants to be asked anew",
+	  "Join multicast groups again." },
+	{ IBV_EVENT_GID_CHANGE, "the port's GIDs have changed, as addresses of its interface did",
+	  "Look at the table anew; connections by a GID that has gone fail." },
+	{ IBV_EVENT_SRQ_LIMIT_REACHED, "the SRQ has fewer receives than its limit",
+	  "Post receives, and set the limit again: it is told once." },
+	{ IBV_EVENT_QP_LAST_WQE_REACHED, "a QP in ERR takes no further receive of its SRQ",
+	  "Poll its completions, and destroy it." },
+};
+
+/* False: it is the name of none. */
+static bool define_news(json_t *list, const char *name)
+{
+	for (size_t i = 0; i < sizeof(news) / sizeof(news[0]); i++) {
+		const char *known = name_of_event(news[i].event);
+
+		if (strcasecmp(name, known))
+			continue;
+		advise(add(list, "event", "IBV_EVENT_", known, news[i].event, news[i].text),
+		       &(struct advice){ "", NO_FAILURE, news[i].next });
+		return true;
+	}
+	return false;
+}
+
 static const struct cm_event {
 	const char *name, *text;
 	struct advice advice;
@@ -214,7 +257,8 @@ static const struct cm_event {
 	{ "ADDR_ERROR",
 	  "rdma_resolve_addr() found no device for the address",
 	  { "", "The address is not one of an interface that a device here stands on.",
-	    "Use an address that `simhca status` shows, or start the device with --interface." } },
+	    "Use an address that `simhca status` shows, or have a device there: `simhca run "
+	    "--interface NAME`." } },
 	{ "ROUTE_ERROR",
 	  "rdma_resolve_route() found no way to the address",
 	  { "", "The peer's device has gone, or its port is down.",
@@ -246,6 +290,29 @@ static const struct cm_event {
 	  "the multicast group could not be joined, or has ended",
 	  { "", "The port is down, or the address is not a multicast address.",
 	    "Look at the port with ibv_devinfo(1)." } },
+#define STEP(name, text, next)                                                                     \
+	{                                                                                          \
+		name, text,                                                                        \
+		{                                                                                  \
+			"", NO_FAILURE, next                                                       \
+		}                                                                                  \
+	}
+	STEP("ADDR_RESOLVED", "a device was found that has the way to the address",
+	     "rdma_resolve_route() comes next."),
+	STEP("ROUTE_RESOLVED", "the route is known",
+	     "rdma_create_qp() and rdma_connect() come next."),
+	STEP("CONNECT_REQUEST", "a peer wants to connect; event->id is a new id for it",
+	     "rdma_create_qp() and rdma_accept(), or rdma_reject(), come next, with that id."),
+	STEP("CONNECT_RESPONSE", "the peer has accepted, and the id has no QP of rdma_create_qp()",
+	     "Move the QP to RTS, and call rdma_establish()."),
+	STEP("ESTABLISHED", "the connection is there", "Post sends from now on."),
+	STEP("MULTICAST_JOIN", "the id has joined the group",
+	     "Make an address handle of its ah_attr."),
+	STEP("ADDR_CHANGE", "the address of the interface has moved to other hardware",
+	     "Connect anew."),
+	STEP("TIMEWAIT_EXIT", "the QP's number can be used for another connection",
+	     "Who uses a QP again waits for this."),
+#undef STEP
 };
 
 static void define_cm_event(json_t *list, const struct cm_event *event)
@@ -386,11 +453,16 @@ static void define_number(json_t *list, uint32_t number, bool negative)
 			define_error(list, &errors[i]);
 }
 
+static const char *without(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix);
+
+	return strncasecmp(name, prefix, length) ? name : name + length;
+}
+
 static void define_name(json_t *list, const char *name)
 {
-	static const char prefix[] = "RDMA_CM_EVENT_";
-	const char *event =
-		strncasecmp(name, prefix, sizeof(prefix) - 1) ? name : name + sizeof(prefix) - 1;
+	const char *event = without(name, "RDMA_CM_EVENT_");
 	int known;
 
 	if ((known = reason_by_name(name)) >= 0) {
@@ -405,6 +477,8 @@ static void define_name(json_t *list, const char *name)
 		define_event(list, (uint32_t)known);
 		return;
 	}
+	if (define_news(list, without(name, "IBV_EVENT_")))
+		return;
 	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
 		if (!strcasecmp(event, cm_events[i].name)) {
 			define_cm_event(list, &cm_events[i]);
@@ -433,6 +507,35 @@ static void define_word_of(json_t *list, const char *line)
 	}
 }
 
+/* The number behind that word, as in "Failed status 10: wr_id 0 syndrom 0x88"; 0: there is none. */
+static uint32_t number_after(const char *line, const char *word)
+{
+	const char *at = strcasestr(line, word);
+	unsigned long number;
+
+	if (!at)
+		return 0;
+	at += strcspn(at, " =:");
+	number = strtoul(at + strspn(at, " =:("), NULL, 0);
+	return number <= UINT32_MAX ? (uint32_t)number : 0;
+}
+
+/* A completion's status and vendor_err, by their numbers alone. */
+static void define_numbers_of(json_t *list, const char *line)
+{
+	static const char *const of_reasons[] = { "vendor", "syndrom" };
+	uint32_t status = number_after(line, "status");
+
+	if (status && advice_on_status(status))
+		define_status(list, status);
+	for (size_t i = 0; i < sizeof(of_reasons) / sizeof(of_reasons[0]); i++) {
+		uint32_t reason = number_after(line, of_reasons[i]);
+
+		if (reason && advice_on_reason(reason))
+			define_reason(list, reason);
+	}
+}
+
 /* A line that a program has printed, or a part of one. */
 static void define_line(json_t *list, const char *line)
 {
@@ -450,6 +553,8 @@ static void define_line(json_t *list, const char *line)
 		define_reason(list, value);
 	SIMHCA_REASONS(REASON)
 #undef REASON
+	if (!json_array_size(list))
+		define_numbers_of(list, line);
 }
 
 /* "-12", which can only be an errno: functions that fail return it so. */
@@ -525,6 +630,8 @@ void dictionary_names(void (*take)(void *arg, const char *name), void *arg)
 #undef REASON
 	for (size_t i = 0; i < sizeof(printed) / sizeof(printed[0]); i++)
 		take(arg, printed[i].name);
+	for (size_t i = 0; i < sizeof(news) / sizeof(news[0]); i++)
+		take(arg, name_of_event(news[i].event));
 	for (size_t i = 0; i < sizeof(cm_events) / sizeof(cm_events[0]); i++)
 		take(arg, cm_events[i].name);
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
@@ -534,6 +641,32 @@ void dictionary_names(void (*take)(void *arg, const char *name), void *arg)
 static void try_name(void *arg, const char *name)
 {
 	closest_try(arg, name);
+}
+
+struct holding {
+	const char *word;
+	char *text;
+	size_t size;
+};
+
+static void add_holder(void *arg, const char *name)
+{
+	struct holding *holding = arg;
+	size_t used = strlen(holding->text);
+
+	if (strcasestr(name, holding->word))
+		snprintf(holding->text + used, holding->size - used, "%s%s", used ? ", " : "",
+			 name);
+}
+
+bool dictionary_holding(const char *word, char *text, size_t size)
+{
+	struct holding holding = { word, text, size };
+
+	*text = '\0';
+	if (strlen(word) > 2)
+		dictionary_names(add_holder, &holding);
+	return *text;
 }
 
 const char *dictionary_closest(const char *word)

@@ -18,6 +18,9 @@ void dictionary_print(const json_t *list);
 /* Each name that is known. */
 void dictionary_names(void (*take)(void *arg, const char *name), void *arg);
 
+/* The names that the word is a part of, as text; false: there are none. */
+bool dictionary_holding(const char *word, char *text, size_t size);
+
 /* The name that the word is closest to; NULL: it is close to none. */
 const char *dictionary_closest(const char *word);
 

@@ -19,12 +19,16 @@
 static bool define(const char *word, json_t *list)
 {
 	const char *closest;
+	char names[256];
 
 	if (dictionary_define(word, list))
 		return true;
 	closest = dictionary_closest(word);
 	if (closest)
 		complain("%s: no error is called that; did you mean %s?", word, closest);
+	else if (dictionary_holding(word, names, sizeof(names)))
+		complain("%s: no error is called that; with it in their names there are: %s", word,
+			 names);
 	else
 		complain("%s: must be a completion's status, a reason (vendor_err), an "
 			 "asynchronous event, an event of rdma_cm or an errno: its name, its "

@@ -117,10 +117,11 @@ static bool remote_key(struct search *search, const struct failures_access *acce
 	if (!access->key)
 		return found(search, "the rkey is 0: it was not set, or not exchanged yet");
 	if (access->is_null_mr)
-		return found(search,
-			     "key 0x%x is that of a null MR of the peer's, which is for SGEs of its "
-			     "own program: no peer can read or write there",
-			     access->key);
+		return found(
+			search,
+			"key 0x%x is that of a null MR of the peer's, which is for SGEs of its "
+			"own program: no peer can read or write there",
+			access->key);
 	if (sender != responder && find_region(search, sender, has_key, access->key, &mr))
 		return found(search,
 			     "key 0x%x is the sender's own, of its MR of %llu bytes at 0x%llx: the "

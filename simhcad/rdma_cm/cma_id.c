@@ -121,10 +121,11 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 			return simhca_why(why, EADDRNOTAVAIL, "no network interface has %s",
 					  cma_addr_print(addr, text));
 	}
-	return simhca_why(why, ENODEV,
-			  "no device is on the interface of %s: bind to an address that `simhca status` "
-			  "shows, or have a device there: `simhca run --interface NAME`",
-			  cma_addr_print(addr, text));
+	return simhca_why(
+		why, ENODEV,
+		"no device is on the interface of %s: bind to an address that `simhca status` "
+		"shows, or have a device there: `simhca run --interface NAME`",
+		cma_addr_print(addr, text));
 }
 
 int cma_bind(struct cma_id *id, const union cma_addr *addr, struct simhca_why *why)

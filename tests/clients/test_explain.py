@@ -805,6 +805,12 @@ def test_the_dictionary(launcher):
     ("cma event RDMA_CM_EVENT_UNREACHABLE, error -110", ["RDMA_CM_EVENT_UNREACHABLE: the peer did not answer the "
                                                          "request to connect"]),
     ("wc.status = IBV_WC_REM_OP_ERR", ["IBV_WC_REM_OP_ERR"]),
+    (" Failed status 10: wr_id 0 syndrom 0x88", ["IBV_WC_REM_ACCESS_ERR"]),
+    (" Failed status 10: wr_id 0 syndrom 0x22", ["IBV_WC_REM_ACCESS_ERR", "MR_NO_REMOTE_WRITE"]),
+    ("wc.status = 12, vendor_err = 96", ["IBV_WC_RETRY_EXC_ERR", "NO_RESPONSE"]),
+    ("got IBV_EVENT_COMM_EST", ["IBV_EVENT_COMM_EST"]),
+    ("unexpected RDMA_CM_EVENT_ADDR_RESOLVED", ["RDMA_CM_EVENT_ADDR_RESOLVED: a device was found that has the way "
+                                                "to the address"]),
     ("connect: Network is unreachable", ["ENETUNREACH"]),
     ("RDMA_CM_EVENT_REJECTED", ["RDMA_CM_EVENT_REJECTED: the peer rejected the request; the event's status says "
                                 "why (8: nobody listens there"]),
@@ -812,6 +818,13 @@ def test_the_dictionary(launcher):
 def test_what_programs_print_can_be_asked(launcher, word, heads):
     told = expect_success(launcher.run(SIMHCA, "explain", word)).stdout
     assert [block[0].split(",")[0] for block in blocks(told)] == heads
+
+
+def test_a_part_of_a_name(launcher):
+    wrong = launcher.run(SIMHCA, "explain", "rnr")
+    assert wrong.status == 2, wrong
+    assert wrong.stderr.startswith("simhca explain: rnr: no error is called that; with it in their names there are: ") and \
+        "RNR_RETRY_EXC_ERR" in wrong.stderr, wrong
 
 
 def test_the_dictionary_as_json(launcher):
