@@ -34,16 +34,6 @@ def test_rping(device, port, address, bound):
     assert "DISCONNECT EVENT" in client.stdout + client.stderr + server.stdout + server.stderr
 
 
-def test_several_devices(link_layer, port):
-    """All devices have the interface's addresses; a request comes to the one that listens."""
-    with Device(link_layer, "--devices=3") as device:
-        run_both(device, port, ["rdma_server", "-s", "127.0.0.1", "-p", port],
-                 ["rdma_client", "-s", "127.0.0.1", "-p", port])
-        run_both(device, port, ["rping", "-s", "-C", "5", "-p", port],
-                 ["rping", "-c", "-a", "127.0.0.1", "-C", "5", "-p", port])
-        expect_no_ids(device)
-
-
 def test_rping_persistent(device, port):
     """One server, three clients one after the other."""
     server = start_listener(device, port, "rping", "-s", "-P", "-p", port)
