@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon.h"
 #include "device.h"
 #include "limit.h"
+#include "simhca-calls.h"
 #include "simhca-request.h"
 
 #define MOST 8	       /* of a process, which may try again and again */
 #define LOOKED_AT 1024 /* descriptors, a third of a microsecond each */
+#define CLOSED 4       /* descriptors of the other table */
+#define STACK 65536    /* bytes */
 
 static atomic_uint said;
 
@@ -48,14 +54,63 @@ static int find_device(void)
 	return -1;
 }
 
+static int tell_with_other_table(void *arg)
+{
+	int fd;
+
+	for (fd = 0; fd < CLOSED; fd++)
+		simhca_call_close(fd);
+	fd = daemon_connect("dev/infiniband/uverbs0", SOCK_CLOEXEC);
+	if (fd >= 0)
+		tell(fd, SIMHCA_SAY_OPEN, arg);
+	return 0;
+}
+
+/* Which ends a program that clones in a way that it does not know. */
+static bool is_under_valgrind(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded && strstr(preloaded, "vgpreload");
+}
+
+/*
+ * Who has no device open has no descriptor for it either. Descriptors are a thread's, if it was made so:
+ * one with a copy of the table closes some there, which stay open here. Until it has ended its maker
+ * does not go on, and no signal comes to it, so it can use the maker's errno.
+ */
+static void tell_without_device(char *text)
+{
+	static _Alignas(16) char stack[STACK];
+	static atomic_flag busy = ATOMIC_FLAG_INIT;
+	const int flags =
+		CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_VFORK;
+	sigset_t all, before;
+
+	if (is_under_valgrind() || atomic_flag_test_and_set(&busy))
+		return;
+	sigfillset(&all);
+	if (!sigprocmask(SIG_BLOCK, &all, &before)) {
+		clone(tell_with_other_table, stack + sizeof(stack), flags, text);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	}
+	atomic_flag_clear(&busy);
+}
+
 void limit_say_file(const char *path)
 {
 	const char *in_tree = strstr(path, "/tree/");
+	const int saved = errno;
 	char text[160];
-	int fd = may_say() ? find_device() : -1;
+	int fd;
 
-	if (fd < 0)
+	if (!may_say())
 		return;
 	snprintf(text, sizeof(text), "%s cannot be opened", in_tree ? in_tree + 5 : path);
-	tell(fd, SIMHCA_SAY_OPEN, text);
+	fd = find_device();
+	if (fd >= 0)
+		tell(fd, SIMHCA_SAY_OPEN, text);
+	else
+		tell_without_device(text);
+	errno = saved;
 }

@@ -565,6 +565,10 @@ def none_left(programs):
     (2, "open", "OPEN_DEVICE", "it takes about half a dozen descriptors"),
     (5, "open", "OPEN_DEVICE", "it takes about half a dozen descriptors"),
     (0, "rdma_cm", "OPEN", "/dev/infiniband/rdma_cm cannot be opened"),
+    (0, "list", "OPEN", r"/\S+ cannot be opened"),
+    (0, "first", "OPEN", r"/\S+ cannot be opened"),
+    (1, "first", "OPEN", r"/\S+ cannot be opened"),
+    (2, "first", "OPEN_DEVICE", "it takes about half a dozen descriptors"),
 ])
 def test_no_descriptor_left(launcher, none_left, left, verb, told, because):
     """There is none for the socket of an answer either: it is told without one."""

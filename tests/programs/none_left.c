@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* none_left N VERB: uses the verb with N descriptors left, which are not enough for it. */
+/*
+ * none_left N VERB: uses the verb with N descriptors left, which are not enough for it. `open` is of a
+ * second device; of `list` and `first` the program has none open, and for `list` has not looked for any.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -63,6 +66,16 @@ static bool rdma_cm(void)
 	return open("/dev/infiniband/rdma_cm", O_RDWR) < 0;
 }
 
+/* A list without devices is what libibverbs makes of a directory that it cannot open. */
+static bool list(void)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	bool fails = !devices || !devices[0];
+
+	errno = fails ? EMFILE : 0;
+	return fails;
+}
+
 static const struct {
 	const char *name;
 	bool (*fails)(void);
@@ -71,20 +84,30 @@ static const struct {
 	      { "gid", gid },
 	      { "gid_ex", gid_ex },
 	      { "gid_table", gid_table },
+	      { "list", list },
+	      { "first", open_device },
 	      { "open", open_device },
 	      { "rdma_cm", rdma_cm } };
 
 int main(int argc, char *argv[])
 {
 	struct rlimit limit = { LIMIT, LIMIT };
-	struct ibv_device **devices = ibv_get_device_list(NULL);
 	int left = argc == 3 ? atoi(argv[1]) : -1;
+	struct ibv_device **devices;
 
-	if (left < 0 || !devices || !devices[0])
+	if (left < 0)
 		return 2;
-	device = devices[0];
-	context = ibv_open_device(device);
-	if (!context || setrlimit(RLIMIT_NOFILE, &limit))
+	if (strcmp(argv[2], "list") != 0) {
+		devices = ibv_get_device_list(NULL);
+		if (!devices || !devices[0])
+			return 2;
+		device = devices[0];
+		if (strcmp(argv[2], "first") != 0)
+			context = ibv_open_device(device);
+		if (!context && strcmp(argv[2], "first") != 0)
+			return 2;
+	}
+	if (setrlimit(RLIMIT_NOFILE, &limit))
 		return 2;
 	while (dup(0) >= 0)
 		;
