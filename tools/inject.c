@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "closest.h"
 #include "command.h"
 #include "replay.h"
 #include "report.h"
@@ -72,6 +73,23 @@ static int clear(int control, char **words)
 	return status;
 }
 
+/* A subcommand that there is not; often it is the rule, without "add". */
+static void refuse(const char *verb)
+{
+	static const char *const known[] = { "add", "list", "clear", "replay" };
+	struct closest closest = closest_to(verb);
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		closest_try(&closest, known[i]);
+	if (strchr(verb, ' '))
+		complain("%s: did you mean add '%s'?", verb, verb);
+	else if (closest.best)
+		complain("%s: did you mean %s?", verb, closest.best);
+	else
+		complain("%s: should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE",
+			 *verb ? verb : "nothing");
+}
+
 static int run(struct asked *asked, char **words)
 {
 	const char *verb = *words ? *words++ : "";
@@ -90,8 +108,7 @@ static int run(struct asked *asked, char **words)
 			if (!rules_take(&rules, *word))
 				goto out;
 	} else if (!strcmp(verb, "list") ? *words != NULL : strcmp(verb, "clear") != 0) {
-		complain("%s: should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE",
-			 *verb ? verb : "nothing");
+		refuse(verb);
 		return EXIT_USAGE;
 	}
 	status = EXIT_FAILURE;

@@ -200,6 +200,7 @@ static void print_event(FILE *out, const json_t *failure)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strncmp(event, kinds[i].prefix, strlen(kinds[i].prefix)))
 			fprintf(out, ", %s %lld", kinds[i].what, report_number(failure, "number"));
+	print_times(out, failure);
 }
 
 /* By how, what is said of those who could go on: if they looked elsewhere, or something came. */

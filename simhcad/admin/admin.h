@@ -94,7 +94,7 @@
  *		the QP's own), posted (receives so far), dropped (that its last reset has dropped), limit_spent (true: the SRQ's limit was not set again after its event), posted_since, next_after_s (seconds until
  *		the next one, if it came within two). sender, of a refusal: pid and comm. obstacle, of "no answer" and
  *		"loss" (a message of an unreliable QP that nobody takes): which, as advice.h knows it, if it is known. The kind "sleep" is a program that sleeps,
- *		and will not wake up; it has how. The kind "event" has event (IBV_EVENT_ without that) and
+ *		and will not wake up; it has how. The kind "event" has event (IBV_EVENT_ without that), count and
  *		qpn, or the number of its CQ, SRQ or port; "connection", of rdma_cm, has how
  *		(rdma_cm/cma.h) and the status or reason that the peer gave.
  *

@@ -202,6 +202,7 @@ static void add_event(json_t *json, const struct failed *failed)
 	json_object_set_new(json, "event", json_string(name_of_event(failed->event)));
 	json_object_set_new(json, failed_is_of_qp(failed->event) ? "qpn" : "number",
 			    json_integer(failed->number));
+	json_object_set_new(json, "count", json_integer(failed->what.count));
 }
 
 json_t *failed_json(const struct failed *failed, uint64_t root)

@@ -341,7 +341,7 @@ static bool is_counted_already(struct failures *failures, const struct failed *n
 	DL_FOREACH (failures->list, failed)
 		if (failed->kind == FAILED_WORK && failed->what.kind == kind &&
 		    failed->what.qpn == new->what.qpn &&
-		    (failed->cause == new->cause || is_of_verb(new)) &&
+		    (failed->cause == new->cause || is_of_verb(new) || new->what.event) &&
 		    failed->what.context == new->what.context &&
 		    (!is_dropped_datagram(new) || failed->what.peer_qpn == new->what.peer_qpn) &&
 		    !strcmp(failed->text, new->text)) {
@@ -375,11 +375,22 @@ static bool is_but_for_numbers(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* One that a verb's refusal is told with; NULL: none. */
-static struct failed *same_refusal(struct failures *failures, const struct failed *new)
+/* Whether a rule raises the same event for the same program once more. */
+static bool is_event_again(const struct failed *failed, const struct failed *new)
+{
+	return new->kind == FAILED_EVENT && failed->kind == FAILED_EVENT && failed->by_rule &&
+	       !failed->cause && failed->event == new->event && failed->number == new->number &&
+	       failed->what.context == new->what.context;
+}
+
+/* One that a verb's refusal, or an event by a rule, is told with; NULL: none. */
+static struct failed *told_with(struct failures *failures, const struct failed *new)
 {
 	struct failed *failed;
 
+	DL_FOREACH (failures->list, failed)
+		if (is_event_again(failed, new))
+			return failed;
 	if (new->kind != FAILED_VERB)
 		return NULL;
 	DL_FOREACH (failures->list, failed)
@@ -407,7 +418,7 @@ static void add(struct failures *failures, struct failed *new)
 	if (new->kind == FAILED_WORK &&new->what.kind == SIMHCA_INJECTED && !new->what.context &&
 	    !new->what.qpn)
 		strcpy(new->whose.comm, "rdma_cm");
-	same = same_refusal(failures, new);
+	same = told_with(failures, new);
 	new->id = same ? same->id : ++failures->last_id;
 	look_for_causes(failures, new);
 	if (same) {
@@ -515,7 +526,7 @@ void failures_add_event(struct failures *failures, uint32_t context, uint32_t ty
 		.event = type,
 		.number = number,
 		.by_rule = by_rule,
-		.what.context = context,
+		.what = { .context = context, .count = 1 },
 	};
 
 	if (!text)

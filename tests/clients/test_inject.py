@@ -229,6 +229,25 @@ def test_explain_what_a_rule_raised(launcher, rule, headline, because, injected)
     assert "See that the program survives it" in story and "\n\n" not in story.strip(), result
 
 
+def test_explain_what_a_rule_raises_again_and_again(launcher):
+    """One story of each program, with how often."""
+    result = run(launcher, ["async PORT_ERR"], "sh", "-c", "ibv_rc_pingpong -g 0 -n 20 >/dev/null & sleep 1;"
+                 "ibv_rc_pingpong -g 0 -n 20 localhost; wait", SIMHCA_EXPLAIN="1")
+    told = re.findall(r"\[(\d+)\]: IBV_EVENT_PORT_ERR, port 1, 20 times\n"
+                      r"  because:    a rule of `simhca inject` raised it, .*\n"
+                      r"  injected:   rule 1: async PORT_ERR, 20 times, at ibv_rc_pingpong\[(\d+)\]", result.stderr)
+    assert len(told) == 2 and all(pid == at for pid, at in told), result
+    assert result.stderr.count("IBV_EVENT") == 2, result
+
+
+@pytest.mark.parametrize("words, hint", [
+    (["async PORT_ERR"], "did you mean add 'async PORT_ERR'?"), (["lst"], "did you mean list?"),
+    (["anything"], "should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE")])
+def test_a_rule_without_add(launcher, words, hint):
+    result = launcher.run(SIMHCA, "inject", *words)
+    assert result.status == 2 and result.stderr == f"simhca inject: {words[0]}: {hint}\n", result
+
+
 def test_explain_a_port_that_a_rule_takes_down(launcher):
     """No cable was pulled; all who have the device open are told so."""
     result = run(launcher, ["port-down 100ms nth=1"], PYTHON, SURVIVOR, "port_down", "careful",
