@@ -19,9 +19,19 @@
  *				may have given up
  *	NO_PATIENCE		an heir who has been claimed does not wait for what comes of it
  *	NO_ACTIVATE		a thread that a doorbell wakes in vain leaves the context inactive
+ *
+ * Worlds with less in them, which have half of the states. The last one is enough for each mutant.
+ *	world: INVITATIONS=0
+ *	world: WATCHES=0
  */
 #define CPUS 2
 #define CLAIMED 3
+#ifndef INVITATIONS
+#define INVITATIONS 1	/* more tell nothing new */
+#endif
+#ifndef WATCHES
+#define WATCHES 1
+#endif
 
 bool top;		/* the doorbell */
 bool armed = true;
@@ -32,7 +42,7 @@ bool queued;		/* a QP is on the run queue */
 bool doorbell_fd[CPUS], wake_fd[CPUS];
 byte holder, heir;	/* the poller and the next one: thread 1 or 2, or 0 */
 byte invited;
-byte invitations = 1;	/* left; more tell nothing new */
+byte invitations = INVITATIONS;	/* left */
 
 /* Of the model alone. */
 bool waits[2];		/* posted, or queued, and nobody has looked since */
@@ -96,7 +106,7 @@ proctype other_engine()
 proctype watch()
 {
 	if
-	:: atomic { holder != 0 -> holder = 0 };
+	:: atomic { WATCHES && holder != 0 -> holder = 0 };
 	   wake_fd[0] = true;
 	   wake_fd[1] = true
 	:: true
