@@ -89,6 +89,7 @@ struct efa_message {
 	const char *why;	/* NULL: what the reason says */
 	uint64_t not_before_ns; /* 0: it may go at once */
 	uint32_t index;		/* of all that its QP has taken, modulo 2^32 */
+	uint32_t psn;		/* in a trace */
 	/* Of rules of faults: they have been asked; the status that one gives it; the byte that one flips. */
 	bool judged, corrupt;
 	enum efa_status injected;
@@ -126,6 +127,7 @@ struct efa_qp {
 	uint64_t late_ns; /* when the first of those that are late may go; 0: none is */
 	uint32_t shuffle; /* of random numbers */
 	uint32_t taken;	  /* messages so far, modulo 2^32 */
+	uint32_t psn;	  /* of its next packet in a trace */
 	/* Of these counts the sender's are written by who has its work lock, the receiver's by any sender. */
 	struct simhca_usage *usage;
 	/* count and waiting, for who watches. */
@@ -229,6 +231,16 @@ void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct ef
 /* The receive that it has taken does, too. */
 void efa_report_recv(const struct efa_qp *qp, const struct efa_qp *peer, uint16_t req_id,
 		     enum efa_status status, enum simhca_reason reason);
+
+/* trace.c, while the tap is on; inside a guard. Of a message that has taken a receive of the peer's: */
+void efa_trace_send(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
+		    const struct efa_qp *peer, const uint8_t *data, enum efa_status status);
+/* Of an operation that goes on after message->done bytes: the next ones have moved from there. */
+void efa_trace_rdma(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
+		    const struct efa_qp *peer, const struct simhca_sgl *moved, uint32_t length);
+/* It may not go on. */
+void efa_trace_refusal(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
+		       const struct efa_qp *peer);
 
 uint32_t efa_wr_opcode(const struct efa_send *send); /* enum simhca_wr_opcode */
 /* EFA's for a status of a work completion; if it has none, QP_INTERNAL. */

@@ -15,6 +15,7 @@
 #include "core/gids.h"
 #include "core/lock.h"
 #include "inject/inject.h"
+#include "link/tap.h"
 #include "memory/key.h"
 #include "objects.h"
 #include "packet/grh.h"
@@ -460,6 +461,8 @@ static enum outcome carry_message(struct simhca_worker *worker, struct efa_qp *q
 		bounce[SIMHCA_GRH_BYTES + message->corrupt_at % length] ^= 1;
 	data = put_grh(qp, peer, bounce, &length);
 	status = place(worker, qp, message, peer, &recv, data, length);
+	if (simhca_tap_is_on(worker->engine->fabric))
+		efa_trace_send(worker, qp, message, peer, bounce + SIMHCA_GRH_BYTES, status);
 	if (status == EFA_STATUS_OK)
 		complete_message(qp, peer, send, &recv, length);
 	else
@@ -486,8 +489,11 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 	enum efa_status status = EFA_STATUS_OK;
 	enum simhca_reason reason;
 
-	if (!length)
+	if (!length) {
+		if (!send->length && simhca_tap_is_on(worker->engine->fabric))
+			efa_trace_rdma(worker, qp, message, peer, NULL, 0);
 		return EFA_STATUS_OK;
+	}
 	if (simhca_translate_sges(&local, send->sge, 1, message->done, length, &here) !=
 	    SIMHCA_REASON_NONE)
 		status = EFA_STATUS_INVALID_LKEY;
@@ -497,6 +503,13 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 	else
 		result = copy(worker, qp, peer, writes ? &there : &here, writes ? &here : &there,
 			      length, &reason);
+	/* What is wrong with its own memory shows in no packet. */
+	if (simhca_tap_is_on(worker->engine->fabric)) {
+		if (status == EFA_STATUS_BAD_ADDRESS || result == remote_fault)
+			efa_trace_refusal(worker, qp, message, peer);
+		else if (status == EFA_STATUS_OK && result == SIMHCA_DMA_OK)
+			efa_trace_rdma(worker, qp, message, peer, writes ? &here : &there, length);
+	}
 	simhca_key_release(worker, 0);
 	if (result == SIMHCA_DMA_OK)
 		return status;

@@ -26,6 +26,7 @@
 #define UDP_BYTES 8u
 #define HEADERS_MOST (ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES)
 #define MTU_MOST 4096u
+#define PAYLOAD_MOST 8928u /* EFA's (SIMHCA_EFA_MTU) */
 #define HOP_LIMIT 64
 #define GMP_QPN 1u
 #define GMP_QKEY 0x80010000u /* IBTA vol. 1, 3.5.3 */
@@ -211,7 +212,7 @@ static struct simhca_wire_path path_of(struct simhca_qp *qp, const struct simhca
 /* Room for one more frame at the end of the list; NULL: there is no memory for it. */
 static struct tapped *add(struct simhca_tap_list *list)
 {
-	size_t most = sizeof(struct tapped) + HEADERS_MOST + SIMHCA_DATAGRAM_MOST(MTU_MOST);
+	size_t most = sizeof(struct tapped) + HEADERS_MOST + SIMHCA_DATAGRAM_MOST(PAYLOAD_MOST);
 
 	if (list->room - list->used < most) {
 		size_t room = 2 * list->room + most;
@@ -235,7 +236,7 @@ static void add_frame(struct simhca_tap_list *list, const struct simhca_packet *
 		      const uint8_t *payload, const struct simhca_wire_path *path,
 		      uint8_t traffic_class, const struct simhca_frame_facts *facts)
 {
-	uint8_t datagram[SIMHCA_DATAGRAM_MOST(MTU_MOST)], headers[HEADERS_MOST];
+	uint8_t datagram[SIMHCA_DATAGRAM_MOST(PAYLOAD_MOST)], headers[HEADERS_MOST];
 	struct tapped *tapped = add(list);
 	size_t length = simhca_bth_encode(packet, datagram), in_front;
 	uint8_t *bytes;
@@ -355,6 +356,23 @@ void simhca_tap_end(struct simhca_worker *worker, struct simhca_tap_mark mark, b
 	}
 	if (!--list->depth)
 		flush(worker);
+}
+
+void simhca_tap_packet(struct simhca_worker *worker, const struct simhca_frame_facts *facts,
+		       const struct simhca_wire_path *path, const struct simhca_packet *packet,
+		       const uint8_t *payload)
+{
+	struct simhca_tap_mark mark = { .first = worker->tap.used };
+	struct simhca_frame_facts timed = *facts;
+
+	timed.time_ns = realtime_ns();
+	worker->tap.depth++;
+	if (packet->op == SIMHCA_PKT_SEND)
+		add_frame(&worker->tap, packet, payload, path, 0, &timed);
+	else
+		add_frames(&worker->tap, packet, payload, path, 0, &timed);
+	mark.end = worker->tap.used;
+	simhca_tap_end(worker, mark, true);
 }
 
 void simhca_fabric_tap(struct simhca_fabric *fabric, bool on)

@@ -37,6 +37,14 @@ struct simhca_tap_mark simhca_tap_begin(struct simhca_worker *worker, struct sim
 void simhca_tap_end(struct simhca_worker *worker, struct simhca_tap_mark mark, bool carried);
 
 /*
+ * A packet that no link carries, with its payload; it goes at once. What is longer than its MTU is several,
+ * but for a send. *facts says all but the time.
+ */
+void simhca_tap_packet(struct simhca_worker *worker, const struct simhca_frame_facts *facts,
+		       const struct simhca_wire_path *path, const struct simhca_packet *packet,
+		       const uint8_t *payload);
+
+/*
  * Reads a packet's payload, of SIMHCA_LINK_SLICE bytes at most, to *bytes, which is made if it is
  * NULL. False: it cannot be read, as whoever is to have it will find as well.
  */

@@ -199,6 +199,18 @@ static struct simhca_device *make_device(struct world *world, unsigned int index
 	return made;
 }
 
+static void on_frame(void *arg, const struct simhca_frame_facts *facts, const uint8_t *bytes,
+		     uint32_t length)
+{
+	const uint32_t bth = 14 + (bytes[12] == 0x08 ? 20 : 40) + 8;
+	struct world *world = arg;
+
+	(void)facts;
+	assert_true(length > bth);
+	atomic_fetch_add(&world->tapped[bytes[bth]], 1);
+	atomic_fetch_add(&world->tapped_bytes, length);
+}
+
 struct world *world_new(const struct world_config *config)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -206,6 +218,7 @@ struct world *world_new(const struct world_config *config)
 		.comp_event = on_comp_event,
 		.async_event = on_async_event,
 		.log = on_log,
+		.frame = on_frame,
 		.arg = world,
 	};
 	struct simhca_engine_config engine = { 0 };

@@ -101,7 +101,9 @@ struct world {
 	struct client *clients;
 	struct block *blocks;
 	pthread_mutex_t log_lock;
-	char log[16384]; /* what was logged last, in lines */
+	char log[16384];	      /* what was logged last, in lines */
+	_Atomic uint32_t tapped[256]; /* frames, by the opcodes of their BTHs */
+	_Atomic uint64_t tapped_bytes;
 };
 
 struct world_config {

@@ -278,6 +278,42 @@ static void a_write_places_its_bytes(void **state)
 	expect_no_more(&ends->b);
 }
 
+/* Of each packet: Ethernet, IPv4, UDP, BTH and ICRC. */
+#define HEADERS (14u + 20 + 8 + 12 + 4)
+enum { WRITE_FIRST = 6, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 10, WRITE_ONLY_IMM, ACK = 17 };
+
+/* As of RC: packets of 4096 bytes, and an answer, a NAK where the key is wrong. */
+static void a_trace_has_writes_in_packets(void **state)
+{
+	struct ends *ends = *state;
+	struct world *world = ends->a.client->world;
+
+	simhca_fabric_tap(world->fabric, true);
+	post_write(ends, (struct write){ .id = 3, .length = 400000 });
+	expect_sent(ends, 3, EFA_STATUS_OK);
+	assert_int_equal(world->tapped[WRITE_FIRST], 1);
+	assert_int_equal(world->tapped[WRITE_MIDDLE], 96);
+	assert_int_equal(world->tapped[WRITE_LAST], 1);
+	assert_int_equal(world->tapped[ACK], 1);
+	assert_int_equal(world->tapped_bytes, 400000 + 99 * HEADERS + 16 + 4); /* RETH, AETH */
+	post_write(ends, (struct write){ .id = 4, .length = 0 });
+	expect_sent(ends, 4, EFA_STATUS_OK);
+	assert_int_equal(world->tapped[WRITE_ONLY], 1);
+	assert_int_equal(world->tapped[ACK], 2);
+	give_recv(&ends->b, 5);
+	post_write(ends, (struct write){ .id = 5, .length = 8, .has_imm = true });
+	expect_sent(ends, 5, EFA_STATUS_OK);
+	assert_int_equal(world->tapped[WRITE_ONLY_IMM], 1);
+	assert_int_equal(world->tapped[ACK], 3);
+	post_write(ends, (struct write){ .id = 6, .length = 8, .rkey = 0x123400 });
+	expect_sent(ends, 6, EFA_STATUS_BAD_ADDRESS);
+	assert_int_equal(world->tapped[ACK], 4);
+	simhca_fabric_tap(world->fabric, false);
+	post_write(ends, (struct write){ .id = 7, .length = 8 });
+	expect_sent(ends, 7, EFA_STATUS_OK);
+	assert_int_equal(world->tapped[WRITE_ONLY], 1);
+}
+
 static void immediate_data_take_a_receive(void **state)
 {
 	struct ends *ends = *state;
@@ -628,6 +664,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SOLICITED(a_write_places_its_bytes),
+		SOLICITED(a_trace_has_writes_in_packets),
 		SOLICITED(immediate_data_take_a_receive),
 		SOLICITED(immediate_data_wait_for_a_receive),
 		UNSOLICITED(unsolicited_writes_take_no_receive),

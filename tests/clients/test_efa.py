@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from captures import Tracer, expect_wireshark_agrees, packets
 from common import TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
 from middleware import OPENMPI_ENV, compiled, expect_ranks
 
@@ -207,6 +208,45 @@ def test_perftest(efa, program, flags, size):
     argv = [program, "-F", "-x", 0, "-n", 100, "-s", size, *flags]
     for result in run_pair(efa, *argv):
         assert re.search(rf"^ {size} +100 ", expect_success(result).stdout, re.M), result
+
+
+# Of BTHs (IBTA vol. 1, table 38).
+SEND, SEND_IMM, READ, RESPONSE_FIRST, RESPONSE_MIDDLE, RESPONSE_LAST, ACK = 0x04, 0x05, 0x0c, 0x0d, 0x0e, 0x0f, 0x11
+UD_SEND = 0x64
+NAK_INVALID, NAK_ACCESS, NAK_OPERATIONAL = 0x61, 0x62, 0x63
+
+
+def test_trace(efa, tmp_path):
+    """SRD stands in captures as RC would, with its data and answers."""
+    tracer = Tracer(efa, tmp_path / "capture")
+    program = efa.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
+    wait_until(lambda: "asleep\n" in program.stdout or not program.running, TIME_LIMIT, "it sleeps")
+    written, lost = tracer.end()
+    seen = packets(tracer.path)
+    assert written == len(seen) and not lost
+    sends = [packet.payload for packet in seen if packet.opcode == SEND]
+    assert b"x" * 8191 + b"y" in sends and b"" in sends
+    immediate, = [packet for packet in seen if packet.opcode == SEND_IMM]
+    assert immediate.payload[:4] == (0x1234).to_bytes(4, "little")  # as the program has it in memory
+    read = next(packet for packet in seen if packet.opcode == READ)
+    parts = [packet for packet in seen if packet.opcode in (RESPONSE_FIRST, RESPONSE_LAST)]
+    assert [part.psn - read.psn for part in parts] == [0, 1]
+    assert b"".join(part.payload[4:] for part in parts) == b"z" * 8192
+    syndromes = {packet.payload[0] for packet in seen if packet.opcode == ACK}
+    assert syndromes == {0x1f, NAK_INVALID, NAK_ACCESS, NAK_OPERATIONAL}
+    expect_wireshark_agrees(tracer.path)
+
+
+@pytest.mark.parametrize("program, flags, opcodes", [
+    ("ib_read_bw", ["-c", "SRD", "-s", 300000], {READ, RESPONSE_FIRST, RESPONSE_MIDDLE, RESPONSE_LAST}),
+    ("ib_send_bw", ["-c", "UD", "-Q", 1, "-s", 64], {UD_SEND})])
+def test_trace_of_perftest(efa, tmp_path, program, flags, opcodes):
+    tracer = Tracer(efa, tmp_path / "capture")
+    for result in run_pair(efa, program, "-F", "-x", 0, "-n", 5, *flags):
+        expect_success(result)
+    tracer.end()
+    assert opcodes <= {packet.opcode for packet in packets(tracer.path)}
+    expect_wireshark_agrees(tracer.path)
 
 
 def test_fi_info(efa):
