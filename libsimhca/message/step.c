@@ -14,15 +14,11 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#include "packet/packet.h"
-#include "queue/progress.h"
 #include "simhca-calls.h"
 #include "step_impl.h"
 
 /* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */
 #define MOST_BYTES (4u << 20)
-/* One packet of the local link, each of which is acknowledged. */
-#define LINK_BYTES (256u * 1024u)
 /* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
 #define BY_DESCRIPTOR 4096u
 /* What is copied by the program itself before it goes there: of a datagram with its header. */
@@ -37,15 +33,16 @@
 #define SAMPLE_ALL_OF 64
 #define SAMPLE_SHIFT 25
 #define SAMPLE_WEIGHT 4
+/* Others who have a WQE first; then it is left to the device. */
+#define CLAIM_TRIES 64
 
-/* What is done under both owner words. req and resp count when they are committed. */
+/* What is done under both owner words. The responder counts when it is committed, as `own` does. */
 struct held {
-	struct simhca_requester req;
+	struct simhca_step_held *own;
 	struct simhca_responder resp;
-	uint32_t req_generation, resp_generation;
-	bool req_changed, resp_changed;
-	bool wakes;  /* the peer's event is due, and not yet raised */
-	bool events; /* the device is to raise one */
+	uint32_t resp_generation;
+	bool resp_changed;
+	bool wakes; /* the peer's event is due, and not yet raised */
 };
 
 #define DONE SIMHCA_STEP_DONE
@@ -80,35 +77,13 @@ bool simhca_step_end(struct simhca_owner *word, uint32_t name)
 	return true;
 }
 
-/* The copy of this generation counts from now on. */
-static void publish(struct simhca_owner *word, uint32_t generation)
-{
-	simhca_store();
-	/* release: the copy is there before it counts. */
-	atomic_store_explicit(&word->generation, generation, memory_order_release);
-}
-
-void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
-				  uint32_t *generation)
-{
-	simhca_progress_put_requester(step->mem, ++*generation, req);
-	publish(&step->mem->req_owner, *generation);
-}
-
-static void commit_requester(struct simhca_step *step, struct held *held)
-{
-	if (held->req_changed)
-		simhca_step_commit_requester(step, &held->req, &held->req_generation);
-	held->req_changed = false;
-}
-
 static void commit_responder(struct simhca_step *step, struct held *held)
 {
 	struct simhca_qp_mem *mem = step->peer.mem;
 
 	if (held->resp_changed) {
 		simhca_progress_put_responder(mem, ++held->resp_generation, &held->resp);
-		publish(&mem->resp_owner, held->resp_generation);
+		simhca_step_owner_publish(&mem->resp_owner, held->resp_generation);
 	}
 	held->resp_changed = false;
 }
@@ -124,15 +99,16 @@ bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
 }
 
 /* Whether both sides are at rest, so that the next message can be done in one go. */
-static int look(const struct simhca_step *step, uint32_t peer_state, struct held *held)
+static int look(const struct simhca_step *step, uint32_t peer_state, struct held *held,
+		uint32_t *posted)
 {
-	const struct simhca_requester *req = &held->req;
+	const struct simhca_requester *req = &held->own->req;
 	const struct simhca_responder *resp = &held->resp;
+	int why = simhca_step_look(step, held->own, posted);
 
-	/* What makes no sense is the device's to refuse. */
-	if (!simhca_progress_requester(step->mem, held->req_generation, step->sq_entries,
-				       &held->req, NULL) ||
-	    !simhca_progress_responder(step->peer.mem, held->resp_generation, step->peer.rq_entries,
+	if (why != DONE)
+		return why;
+	if (!simhca_progress_responder(step->peer.mem, held->resp_generation, step->peer.rq_entries,
 				       step->peer.claims, &held->resp))
 		return SIMHCA_SLOW_WAITS;
 	/* The first message to come in RTR is an event. */
@@ -148,7 +124,7 @@ static int look(const struct simhca_step *step, uint32_t peer_state, struct held
 
 /* Where [va, va + length) of an ordinary region of that memory is; NULL: not so easily. */
 static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
-		       uint32_t access, uint32_t pd, uint32_t mm)
+		       struct simhca_step_rights rights)
 {
 	const struct simhca_mpt *mpt =
 		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
@@ -162,16 +138,16 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES ||
 	    atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
 	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
-	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != pd ||
-	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !mm || mpt->mm != mm ||
-	    (access & ~mpt->access))
+	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != rights.pd ||
+	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !rights.mm ||
+	    mpt->mm != rights.mm || (rights.access & ~mpt->access))
 		return NULL;
 	/*
 	 * seq_cst, after the guard was entered: either this sees that the device is alone there, or
 	 * the atomic for which it has to be waits for the end of the step.
 	 */
-	if ((access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE)) &&
-	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(mm)]))
+	if ((rights.access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE)) &&
+	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(rights.mm)]))
 		return NULL;
 	offset = va - mpt->iova;
 	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
@@ -179,21 +155,22 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	return (void *)(uintptr_t)(mpt->addr + offset);
 }
 
-bool simhca_step_add_sges(const struct simhca_step *step, const struct simhca_sge *sge,
-			  uint32_t num_sge, uint64_t length, uint32_t access, uint32_t pd,
-			  uint32_t mm, struct iovec *iov, int *count)
+bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
+			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
+			   struct simhca_step_list *list)
 {
-	*count = 0;
+	list->count = 0;
 	for (uint32_t i = 0; i < num_sge && length; i++) {
 		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
+		struct iovec *iov = &list->iov[list->count];
 
 		if (!bytes)
 			continue;
-		iov[*count].iov_base =
-			translate(step, sge[i].lkey, sge[i].addr, bytes, access, pd, mm);
-		iov[*count].iov_len = bytes;
-		if (!iov[(*count)++].iov_base)
+		iov->iov_base = translate(step, sge[i].lkey, sge[i].addr, bytes, rights);
+		iov->iov_len = bytes;
+		if (!iov->iov_base)
 			return false;
+		list->count++;
 		length -= bytes;
 	}
 	return !length;
@@ -258,8 +235,8 @@ static bool copy_to_slot(const struct simhca_step_message *msg)
 	char *to = msg->slot;
 
 	simhca_store();
-	for (int i = 0; i < msg->num_own; to += msg->own[i++].iov_len)
-		memcpy(to, msg->own[i].iov_base, msg->own[i].iov_len);
+	for (int i = 0; i < msg->own.count; to += msg->own.iov[i++].iov_len)
+		memcpy(to, msg->own.iov[i].iov_base, msg->own.iov[i].iov_len);
 	return true;
 }
 
@@ -271,8 +248,8 @@ static bool copy(const struct simhca_step *step, const struct simhca_step_messag
 		return true;
 	if (msg->slot)
 		return copy_to_slot(msg);
-	return simhca_step_copy(step, msg->own, msg->num_own, msg->there, msg->num_there,
-				msg->length, read);
+	return simhca_step_copy(step, msg->own.iov, msg->own.count, msg->there.iov,
+				msg->there.count, msg->length, read);
 }
 
 /* ------------------------------------------------------------------------- the message */
@@ -291,54 +268,51 @@ static bool consumes_receive(const struct simhca_step_message *msg)
 int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 			  struct simhca_step_message *msg)
 {
-	const char *slot =
-		step->sq + (size_t)simhca_ring_slot(index, step->sq_entries) * step->sq_stride;
+	const struct simhca_qpc *qpc = step->qpc;
+	const char *slot = simhca_ring_wqe(step->sq, index, step->sq_entries, step->sq_stride);
 	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
-	uint32_t access = 0;
-	uint64_t length = 0;
+	struct simhca_step_rights rights = { .pd = qpc->pd, .mm = step->mm };
+	uint64_t length;
+	uint32_t bytes;
 
-	memcpy(&msg->wqe, slot, sizeof(msg->wqe));
 	msg->slot = NULL;
-	if (!simhca_op_has(msg->wqe.opcode, SIMHCA_OP_FAST_PATH))
+	if (simhca_send_load(slot, qpc->max_send_sge, qpc->max_inline, &msg->wqe, &bytes) !=
+		    SIMHCA_REASON_NONE ||
+	    !simhca_op_has(msg->wqe.opcode, SIMHCA_OP_FAST_PATH))
 		return SIMHCA_SLOW_REQUEST;
 	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
-		if (!step->qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
+		if (!qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
 			return SIMHCA_SLOW_REQUEST;
-		access = SIMHCA_ACCESS_LOCAL_WRITE;
+		rights.access = SIMHCA_ACCESS_LOCAL_WRITE;
 	}
 	/* What a CQ is armed with later tells of messages solicited before. */
 	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
 		return SIMHCA_SLOW_REQUEST;
 	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
-		if (msg->wqe.inline_len > step->qpc->max_inline)
-			return SIMHCA_SLOW_REQUEST;
-		msg->length = msg->wqe.inline_len;
-		msg->own[0] = (struct iovec){ (void *)sge, msg->length };
-		msg->num_own = 1;
+		msg->length = bytes;
+		msg->own.iov[0] = (struct iovec){ (void *)sge, bytes };
+		msg->own.count = 1;
 	} else {
-		if (msg->wqe.num_sge > step->qpc->max_send_sge)
-			return SIMHCA_SLOW_REQUEST;
-		for (uint32_t i = 0; i < msg->wqe.num_sge; i++)
-			length += sge[i].length;
+		length = simhca_gate_length(sge, msg->wqe.num_sge);
 		if (length > MOST_BYTES)
 			return SIMHCA_SLOW_REQUEST;
 		msg->length = (uint32_t)length;
-		if (!simhca_step_add_sges(step, sge, msg->wqe.num_sge, length, access,
-					  step->qpc->pd, step->mm, msg->own, &msg->num_own))
+		if (!simhca_step_find_sges(step, sge, msg->wqe.num_sge, length, rights, &msg->own))
 			return SIMHCA_SLOW_MEMORY;
 	}
-	msg->psns = simhca_psn_count(msg->length,
-				     128u << (step->qpc->path_mtu ? step->qpc->path_mtu : 5));
+	msg->psns = simhca_psn_count(msg->length, 128u << (qpc->path_mtu ? qpc->path_mtu : 5));
 	return DONE;
 }
 
 /* Whether the receive is one for the message; the memory of it, for a SEND. */
 static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
-	return !is_send(msg) ||
-	       simhca_step_add_sges(step, msg->recv.sge, msg->recv.num_sge, msg->length,
-				    SIMHCA_ACCESS_LOCAL_WRITE, step->peer.rq_pd, step->peer.mm,
-				    msg->there, &msg->num_there);
+	const struct simhca_step_rights rights = { step->peer.rq_pd, step->peer.mm,
+						   SIMHCA_ACCESS_LOCAL_WRITE };
+	uint64_t header = msg->packet.transport == SIMHCA_QPT_UD ? SIMHCA_GRH_BYTES : 0;
+
+	return !is_send(msg) || simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge,
+						      header + msg->length, rights, &msg->there);
 }
 
 /* The next of the peer's own receives. */
@@ -351,14 +325,14 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 	if (!simhca_progress_recvs(step->peer.mem, resp->rq_ci, step->peer.rq_entries, &posted) ||
 	    !posted)
 		return SIMHCA_SLOW_RECEIVE;
-	slot = step->peer.rq +
-	       (size_t)simhca_ring_slot(resp->rq_ci, step->peer.rq_entries) * step->peer.rq_stride;
+	slot = (char *)simhca_ring_wqe(step->peer.rq, resp->rq_ci, step->peer.rq_entries,
+				       step->peer.rq_stride);
 	if (!simhca_recv_load(slot, step->peer.rq_max_sge, &msg->recv) || !finds_memory(step, msg))
 		return SIMHCA_SLOW_RECEIVE;
 	/* Who polls goes by the first SGE, and knows of no other address than its own. */
 	if (is_send(msg) && step->peer.slot_data && msg->length &&
 	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv.sge[0].length &&
-	    (uintptr_t)msg->there[0].iov_base == msg->recv.sge[0].addr)
+	    (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr)
 		msg->slot = slot + step->peer.slot_data;
 	return DONE;
 }
@@ -372,31 +346,29 @@ struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
 					 .max_sge = step->peer.rq_max_sge };
 }
 
-bool simhca_step_reaches_limit(const struct simhca_step *step)
+/* Whether a claim has left fewer than the SRQ's limit says, which the device is to report. */
+static bool reaches_limit(const struct simhca_step *step, const struct simhca_srq_view *srq)
 {
-	const struct simhca_srq_view srq = simhca_step_queue(step);
-
-	if (!step->peer.is_srq || !simhca_srq_is_below(&srq))
+	if (!step->peer.is_srq || !simhca_srq_is_below(srq))
 		return false;
 	atomic_store(&step->fastpath->srq_limit,
 		     atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed));
 	return true;
 }
 
-/* Consumes one of the peer's SRQ. From then on it is this message's, or the device's. */
-static int consume(struct simhca_step *step, struct held *held, struct simhca_step_message *msg)
+int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *held, char *copy,
+		      struct simhca_step_message *msg, uint32_t *claim)
 {
-	const struct simhca_srq_view srq = simhca_step_queue(step);
-	char *copy = (char *)(step->peer.mem + 1); /* where the device looks for it */
+	const struct simhca_srq_view queue = simhca_step_queue(step);
 	uint64_t head;
 
-	for (int i = 0; i < SIMHCA_STEP_CLAIM_TRIES; i++) {
-		if (simhca_recv_look(&srq, &head, &msg->recv) || !finds_memory(step, msg))
+	for (int i = 0; i < CLAIM_TRIES; i++) {
+		if (simhca_recv_look(&queue, &head, &msg->recv) || !finds_memory(step, msg))
 			return SIMHCA_SLOW_RECEIVE;
-		if (!simhca_recv_take(&srq, head, step->peer.claimant, copy, &msg->recv))
+		if (!simhca_recv_take(&queue, head, step->peer.claimant, copy, &msg->recv))
 			continue;
-		held->resp.claim = simhca_srq_ci(head) + 1;
-		held->events |= simhca_step_reaches_limit(step);
+		*claim = simhca_srq_ci(head) + 1;
+		held->events |= reaches_limit(step, &queue);
 		return DONE;
 	}
 	return SIMHCA_SLOW_RECEIVE;
@@ -407,17 +379,19 @@ static int find_remote(const struct simhca_step *step, struct simhca_step_messag
 {
 	const struct simhca_qpc *peer = step->peer.qpc;
 	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
-	uint32_t right = read ? SIMHCA_ACCESS_REMOTE_READ : SIMHCA_ACCESS_REMOTE_WRITE;
+	const struct simhca_step_rights rights = { peer->pd, step->peer.mm,
+						   read ? SIMHCA_ACCESS_REMOTE_READ
+							: SIMHCA_ACCESS_REMOTE_WRITE };
 
-	if (!(peer->access & right) || (read && !peer->max_dest_rd_atomic))
+	if (!(peer->access & rights.access) || (read && !peer->max_dest_rd_atomic))
 		return SIMHCA_SLOW_MEMORY;
-	msg->num_there = 1;
+	msg->there.count = 1;
 	if (!msg->length)
 		return DONE;
-	msg->there[0].iov_len = msg->length;
-	msg->there[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
-					   msg->length, right, peer->pd, step->peer.mm);
-	return msg->there[0].iov_base ? DONE : SIMHCA_SLOW_MEMORY;
+	msg->there.iov[0].iov_len = msg->length;
+	msg->there.iov[0].iov_base =
+		translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr, msg->length, rights);
+	return msg->there.iov[0].iov_base ? DONE : SIMHCA_SLOW_MEMORY;
 }
 
 /*
@@ -435,21 +409,16 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 		return from;
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
-	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.num_own == 1 && msg.length &&
+	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.own.count == 1 && msg.length &&
 	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE) {
-		own[count] = msg.own[0];
-		there[count++] = msg.there[0];
+		own[count] = msg.own.iov[0];
+		there[count++] = msg.there.iov[0];
 		bytes += msg.length;
 	}
 	if (count < GATHERED_LEAST ||
 	    !simhca_step_copy(step, own, count, there, count, bytes, false))
 		return from;
 	return from + (uint32_t)count;
-}
-
-bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg)
-{
-	return (msg->wqe.flags & SIMHCA_WQE_SIGNALED) || step->qpc->sq_sig_all;
 }
 
 bool simhca_step_has_room(const struct simhca_cq_view *cq)
@@ -461,19 +430,6 @@ bool simhca_step_has_room(const struct simhca_cq_view *cq)
 }
 
 /* ------------------------------------------------------------------------- what it does */
-
-uint32_t simhca_step_name(const struct simhca_step *step)
-{
-	return SIMHCA_OWNER_PROGRAM | atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
-}
-
-void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t cqe_index)
-{
-	simhca_store();
-	/* release: the CQE's fields are there before its sequence number says so. */
-	atomic_store_explicit(&simhca_cq_slot(cq, cqe_index)->seq, cqe_index + 1,
-			      memory_order_release);
-}
 
 /*
  * Raises the event that simhca_step_disarm() says is due, without waiting; false: it is left to the
@@ -540,98 +496,51 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matche
 	return false;
 }
 
-struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step)
-{
-	return (struct simhca_step_events){ &step->peer.recv_cq, &step->peer.recv_notify,
-					    &step->fastpath->recv_events,
-					    &step->fastpath->recv_notifying };
-}
-
 /*
  * Wakes the peer when the message has completed here as well. Programs that have one channel for
  * both CQs may take it for granted that the answer comes after that (ib_send_lat -e).
  */
 static void wake_peer(const struct simhca_step *step, struct held *held)
 {
-	const struct simhca_step_events events = simhca_step_recv_events(step);
+	struct simhca_step_events events;
 
-	if (held->wakes)
-		held->events |= !simhca_step_raise(step->fastpath, &events);
+	if (!held->wakes)
+		return;
 	held->wakes = false;
-}
-
-uint32_t simhca_step_matches(const struct simhca_step_message *msg)
-{
-	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
+	events = simhca_step_recv_events(step);
+	simhca_step_notify(step, held->own, &events);
 }
 
 /* The responder has the message. */
 static void advance(struct simhca_step *step, struct simhca_responder *resp,
 		    const struct simhca_step_message *msg)
 {
-	const struct simhca_answered one = {
-		.va = msg->wqe.rdma.remote_addr,
-		.length = msg->length,
-		.psn = resp->epsn,
-		.op = SIMHCA_PKT_READ,
-		.rkey = msg->wqe.rdma.rkey,
-	};
+	const struct simhca_packet *packet = &msg->packet;
+	uint64_t end = packet->va + msg->length;
 
-	resp->offset = 0;
-	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
-		simhca_progress_put_answered(step->peer.mem, resp->answers++, &one);
-		resp->read = (struct simhca_read_owed){
-			.psn = simhca_psn_add(resp->epsn, msg->psns),
-			.rkey = msg->wqe.rdma.rkey,
-			.va = msg->wqe.rdma.remote_addr + msg->length,
-		};
-	} else if (!is_send(msg)) {
-		resp->va = msg->wqe.rdma.remote_addr + msg->length;
-		resp->rkey = msg->wqe.rdma.rkey;
+	simhca_responder_did(resp, step->peer.mem, packet, msg->psns, 0);
+	resp->offset = (uint32_t)packet->length;
+	if (packet->op == SIMHCA_PKT_READ) {
+		resp->read = (struct simhca_read_owed){ .psn = resp->epsn,
+							.rkey = packet->rkey,
+							.va = end };
+	} else if (packet->op == SIMHCA_PKT_WRITE) {
+		resp->va = end;
+		resp->rkey = packet->rkey;
 		resp->left = 0;
-		resp->offset = msg->length;
-		resp->write = 1;
 	} else {
-		resp->offset = msg->length;
-		resp->write = 0;
 		resp->revoked = 0;
 	}
-	resp->epsn = simhca_psn_add(resp->epsn, msg->psns);
-	resp->psns_done += msg->psns;
-	if (resp->psns_done > SIMHCA_PSN_DUPLICATES)
-		resp->psns_done = SIMHCA_PSN_DUPLICATES;
-	resp->msn = simhca_psn_add(resp->msn, 1);
 }
 
 static int complete_receive(struct simhca_step *step, struct held *held,
 			    const struct simhca_step_message *msg)
 {
-	struct simhca_cqe cqe = {
-		.wr_id = msg->recv.wr_id,
-		.qpn = atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed),
-		.src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
-		.byte_len = msg->length,
-		.opcode = is_send(msg) ? SIMHCA_WC_RECV : SIMHCA_WC_RECV_RDMA_WITH_IMM,
-		.flags = SIMHCA_CQE_RECV,
-		.in_slot = msg->slot != NULL,
-		.sl = step->qpc->av.sl,
-		.slid = step->device->port.lid,
-	};
-	const struct simhca_step_events events = simhca_step_recv_events(step);
+	struct simhca_step_events events;
 	uint32_t cqe_index;
 
-	if (msg->wqe.opcode != SIMHCA_WR_SEND) {
-		cqe.flags |= SIMHCA_CQE_IMM;
-		cqe.imm_or_rkey = msg->wqe.imm_or_rkey;
-	}
-	if (msg->wqe.flags & SIMHCA_WQE_SOLICITED)
-		cqe.flags |= SIMHCA_CQE_SOLICITED;
-	if (step->peer.is_srq)
-		cqe.flags |= SIMHCA_CQE_SRQ;
-	if (!simhca_cqe_reserve(&step->peer.recv_cq, simhca_step_name(step), &cqe_index))
+	if (!simhca_step_write_receive(step, held->own->name, msg, msg->length, &cqe_index))
 		return SIMHCA_SLOW_CQ;
-	simhca_store();
-	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, cqe_index), &cqe);
 	advance(step, &held->resp, msg);
 	if (!step->peer.claims)
 		held->resp.rq_ci++;
@@ -640,36 +549,29 @@ static int complete_receive(struct simhca_step *step, struct held *held,
 	simhca_step_add(&step->peer.mem->received, 1);
 	simhca_step_add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, held);
-	simhca_step_publish(&step->peer.recv_cq, cqe_index);
+	simhca_cqe_publish(&step->peer.recv_cq, cqe_index);
+	events = simhca_step_recv_events(step);
 	held->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
 	return DONE;
 }
 
-struct simhca_step_events simhca_step_send_events(const struct simhca_step *step)
-{
-	return (struct simhca_step_events){ &step->send_cq, &step->send_notify,
-					    &step->fastpath->send_events,
-					    &step->fastpath->send_notifying };
-}
-
-bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
+bool simhca_step_complete(const struct simhca_step *step, struct simhca_step_held *held,
 			  const struct simhca_step_message *msg)
 {
-	struct simhca_cqe cqe = {
-		.wr_id = msg->wqe.wr_id,
-		.qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
-		.byte_len = msg->length,
-		.wqe_index = req->oldest,
-		.opcode = simhca_opcode(msg->wqe.opcode)->wc,
-	};
-	bool signaled = simhca_step_is_signaled(step, msg);
+	const struct simhca_cqe cqe =
+		simhca_cqe_of_send(&msg->wqe,
+				   atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed),
+				   held->req.oldest, msg->length);
+	bool signaled = simhca_is_signaled(&msg->wqe, step->qpc);
+	struct simhca_requester *req = &held->req;
 	uint32_t cqe_index;
 
-	if (signaled && !simhca_cqe_reserve(&step->send_cq, simhca_step_name(step), &cqe_index))
+	if (signaled && !simhca_cqe_reserve(&step->send_cq, held->name, &cqe_index))
 		return false;
 	req->oldest++;
 	req->psn_next = simhca_psn_add(req->psn_next, msg->psns);
 	req->psn_una = req->psn_send = req->psn_sent = req->psn_next;
+	held->changed = true;
 	if (!signaled)
 		return true;
 	simhca_store();
@@ -681,55 +583,14 @@ bool simhca_step_complete(const struct simhca_step *step, struct simhca_requeste
 static int complete_send(struct simhca_step *step, struct held *held,
 			 const struct simhca_step_message *msg)
 {
-	const struct simhca_step_events events = simhca_step_send_events(step);
-
-	if (!simhca_step_complete(step, &held->req, msg))
+	if (!simhca_step_complete(step, held->own, msg))
 		return SIMHCA_SLOW_CQ;
-	held->req_changed = true;
-	if (!simhca_step_is_signaled(step, msg))
+	if (!simhca_is_signaled(&msg->wqe, step->qpc))
 		return DONE;
 	commit_responder(step, held);
-	commit_requester(step, held);
-	simhca_step_publish(&step->send_cq, held->req.cqe_index - 1);
-	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
-		held->events |= !simhca_step_raise(step->fastpath, &events);
+	simhca_step_commit(step, held->own);
+	simhca_step_publish_send(step, held->own);
 	return DONE;
-}
-
-/* Of a read it is a part of the response. */
-static uint32_t acks_of(const struct simhca_step *step, const struct simhca_step_message *msg)
-{
-	if (atomic_load_explicit(&step->qpc->type, memory_order_relaxed) != SIMHCA_QPT_RC)
-		return 0;
-	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ || !msg->length)
-		return 1;
-	return (msg->length + LINK_BYTES - 1) / LINK_BYTES;
-}
-
-/* As packets and acknowledgements count on a wire (IBTA vol. 1, chapter 9.2). */
-static void count(const struct simhca_step *step, const struct simhca_step_message *msg)
-{
-	const bool is_read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
-	uint32_t acks = acks_of(step, msg);
-	uint64_t bytes = msg->psns * 16ull + ((msg->length + 3) & ~3u) + acks * 20ull;
-	struct simhca_fastpath *fastpath = step->fastpath;
-
-	if (is_read) {
-		bytes += 16 + (msg->psns > 1 ? 4 : 0);
-		simhca_step_add(&fastpath->reads, 1);
-		simhca_step_add(&fastpath->read_payload, msg->length);
-	} else if (!is_send(msg)) {
-		bytes += 16;
-		simhca_step_add(&fastpath->writes, 1);
-	}
-	if (msg->wqe.opcode == SIMHCA_WR_SEND_WITH_IMM ||
-	    msg->wqe.opcode == SIMHCA_WR_RDMA_WRITE_WITH_IMM)
-		bytes += 4;
-	simhca_step_add(&fastpath->bytes, bytes);
-	if (!is_read)
-		simhca_step_add(&fastpath->payload, msg->length);
-	simhca_step_add(&fastpath->packets, msg->psns + acks);
-	simhca_step_add(&fastpath->messages, 1);
 }
 
 /* Places the data, and completes both sides. */
@@ -802,19 +663,23 @@ static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send
 	step->reads.ci = ci;
 	if (step->reads.count++ < most)
 		return false;
-	slot = (void *)((uintptr_t)step->sq +
-			(size_t)simhca_ring_slot(index, step->sq_entries) * step->sq_stride);
+	slot = (void *)(uintptr_t)simhca_ring_wqe(step->sq, index, step->sq_entries,
+						  step->sq_stride);
 	slot->flags |= SIMHCA_WQE_EXCEEDS_RD_ATOMIC;
 	return true;
 }
 
 /* The next of `posted` messages; written: its bytes are there already. */
-static int carry(struct simhca_step *step, struct held *held, uint32_t posted, bool written)
+static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held, uint32_t posted,
+				    bool written)
 {
 	struct simhca_step_message msg;
-	int why = simhca_step_read_send(step, held->req.oldest, &msg);
+	int why = simhca_step_read_send(step, held->own->req.oldest, &msg);
 
-	if (why == DONE && consumes_receive(&msg)) {
+	if (why != DONE)
+		return why;
+	simhca_step_make_packet(step, held->resp.epsn, &msg);
+	if (consumes_receive(&msg)) {
 		if (!step->peer.claims)
 			why = find_own(step, &held->resp, &msg);
 		if (why == DONE && !simhca_step_has_room(&step->peer.recv_cq))
@@ -823,13 +688,15 @@ static int carry(struct simhca_step *step, struct held *held, uint32_t posted, b
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
 	if (why == DONE && msg.wqe.opcode == SIMHCA_WR_RDMA_READ &&
-	    exceeds_rd_atomic(step, &msg.wqe, held->req.oldest, posted))
+	    exceeds_rd_atomic(step, &msg.wqe, held->own->req.oldest, posted))
 		why = SIMHCA_SLOW_REQUEST;
-	if (why == DONE && simhca_step_is_signaled(step, &msg) &&
+	if (why == DONE && simhca_is_signaled(&msg.wqe, step->qpc) &&
 	    !simhca_step_has_room(&step->send_cq))
 		why = SIMHCA_SLOW_CQ;
 	if (why == DONE && consumes_receive(&msg) && step->peer.claims)
-		why = consume(step, held, &msg);
+		/* From then on it is this message's, or the device's, which looks there for it. */
+		why = simhca_step_claim(step, held->own, (char *)(step->peer.mem + 1), &msg,
+					&held->resp.claim);
 	if (why != DONE)
 		return why;
 	why = finish(step, held, &msg, written);
@@ -844,7 +711,7 @@ static int carry(struct simhca_step *step, struct held *held, uint32_t posted, b
 	why = complete_send(step, held, &msg);
 	wake_peer(step, held);
 	if (why == DONE)
-		count(step, &msg);
+		simhca_step_count(step, &msg);
 	return why;
 }
 
@@ -852,34 +719,33 @@ static int carry(struct simhca_step *step, struct held *held, uint32_t posted, b
  * Under both owner words; *why: what was not done, if that is for the device. True: nothing is
  * left.
  */
-static bool run(struct simhca_step *step, uint32_t peer_state, struct held *held, int *why)
+static SIMHCA_STEP_INLINE bool run(struct simhca_step *step, uint32_t peer_state, struct held *held,
+				   int *why)
 {
+	const struct simhca_requester *req = &held->own->req;
 	uint32_t pi, written, posted;
 	uint64_t since;
 	bool ahead, was_ahead;
 
-	*why = look(step, peer_state, held);
-	if (*why == DONE &&
-	    !simhca_progress_sends(step->mem, held->req.oldest, 0, step->sq_entries, &posted))
-		*why = SIMHCA_SLOW_REQUEST;
+	*why = look(step, peer_state, held, &posted);
 	if (*why != DONE)
 		return true;
-	written = held->req.oldest;
-	pi = held->req.oldest + posted;
-	for (uint32_t n = 0; *why == DONE && held->req.oldest != pi; n++) {
+	written = req->oldest;
+	pi = req->oldest + posted;
+	for (uint32_t n = 0; *why == DONE && req->oldest != pi; n++) {
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
-		was_ahead = written != held->req.oldest;
+		was_ahead = written != req->oldest;
 		/* Of one that was written with those before it nobody knows how long it took. */
 		since = was_ahead ? 0 : simhca_step_begins(step);
 		if (!was_ahead)
 			written = write_ahead(step, written, pi);
-		ahead = written != held->req.oldest;
-		*why = carry(step, held, pi - held->req.oldest, ahead);
+		ahead = written != req->oldest;
+		*why = carry(step, held, pi - req->oldest, ahead);
 		if (__builtin_expect(since && *why == DONE, 0))
 			simhca_step_took(step, since);
 		if (!ahead)
-			written = held->req.oldest;
+			written = req->oldest;
 	}
 	return true;
 }
@@ -888,7 +754,7 @@ static bool run(struct simhca_step *step, uint32_t peer_state, struct held *held
  * The device is at work for the QP, and the program posts more. The device leaves the rest to who
  * wants it, after the message that it has at hand: a few microseconds, unless it has no CPU.
  */
-static bool wait_for_device(struct simhca_step *step, uint32_t name, uint32_t *generation)
+static bool wait_for_device(struct simhca_step *step, struct simhca_step_held *held)
 {
 	struct simhca_owner *word = &step->mem->req_owner;
 	bool acquired = false;
@@ -898,17 +764,17 @@ static bool wait_for_device(struct simhca_step *step, uint32_t name, uint32_t *g
 		return false;
 	for (int i = 0; i < OWNER_LOOKS && !acquired; i++)
 		acquired = !atomic_load_explicit(&word->holder, memory_order_relaxed) &&
-			   simhca_step_acquire(word, name, generation);
+			   simhca_step_acquire(word, held->name, &held->generation);
 	simhca_spin_done(&step->spin, acquired);
 	return acquired;
 }
 
-bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation)
+bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *held)
 {
 	struct simhca_fastpath *fastpath = step->fastpath;
 
-	if (!simhca_step_acquire(&step->mem->req_owner, name, generation) &&
-	    !wait_for_device(step, name, generation))
+	if (!simhca_step_acquire(&step->mem->req_owner, held->name, &held->generation) &&
+	    !wait_for_device(step, held))
 		return false;
 	/* relaxed, as in waiting: hints, which nothing depends on. */
 	if (atomic_load_explicit(&fastpath->left, memory_order_relaxed))
@@ -916,45 +782,34 @@ bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *
 	return true;
 }
 
+/* Under the requester's owner word: acquires the responder's as well. */
+static SIMHCA_STEP_INLINE bool carry_all(void *arg, struct simhca_step_held *own, int *why)
+{
+	struct simhca_step *step = arg;
+	struct simhca_owner *word = &step->peer.mem->resp_owner;
+	struct held held; /* look() fills what is large */
+	uint32_t state;
+	bool all;
+
+	held.own = own;
+	held.resp_changed = held.wakes = false;
+
+	/* Another queue may lie where the peer's were. */
+	if (!simhca_step_may(step, &state)) {
+		*why = SIMHCA_SLOW_STATE;
+		return false;
+	}
+	if (!simhca_step_acquire(word, own->name, &held.resp_generation)) {
+		*why = SIMHCA_SLOW_OWNER;
+		return false;
+	}
+	all = run(step, state, &held, why);
+	commit_responder(step, &held);
+	simhca_step_end(word, own->name);
+	return all;
+}
+
 bool simhca_step(struct simhca_step *step)
 {
-	struct simhca_fastpath *fastpath = step->fastpath;
-	uint32_t name = simhca_step_name(step);
-	bool all = false, wanted = false;
-	int why = DONE;
-	uint32_t left = simhca_step_most_rounds(step), state;
-
-	while (!all && why == DONE && !wanted && left--) {
-		struct held held; /* look() fills what is large */
-
-		held.req_changed = held.resp_changed = held.wakes = held.events = false;
-
-		/* seq_cst: it is seen before anything of the device's is looked at. */
-		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
-		why = SIMHCA_SLOW_OWNER;
-		if (simhca_step_acquire_own(step, name, &held.req_generation)) {
-			/* Another queue may lie where the peer's were. */
-			if (!simhca_step_may(step, &state)) {
-				why = SIMHCA_SLOW_STATE;
-			} else if (simhca_step_acquire(&step->peer.mem->resp_owner, name,
-						       &held.resp_generation)) {
-				all = run(step, state, &held, &why);
-				commit_responder(step, &held);
-				simhca_step_end(&step->peer.mem->resp_owner, name);
-			}
-			commit_requester(step, &held);
-			wanted = simhca_step_end(&step->mem->req_owner, name);
-		}
-		/* release: all that the step did is over. */
-		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_release);
-		if (held.events) {
-			simhca_step_add(&fastpath->handed[SIMHCA_SLOW_EVENT], 1);
-			wanted = true;
-		}
-	}
-	if (why != DONE)
-		simhca_step_add(&fastpath->handed[why], 1);
-	if (why == SIMHCA_SLOW_WAITS)
-		atomic_store_explicit(&fastpath->wants, 1, memory_order_relaxed);
-	return all && why == DONE && !wanted;
+	return simhca_step_rounds(step, carry_all, step);
 }

@@ -5,29 +5,52 @@
 
 #include <sys/uio.h>
 
+#include "message/done.h"
+#include "packet/traffic.h"
 #include "queue/recv.h"
 #include "step.h"
 
 /* It is done; else the reason why not, enum simhca_slow_reason. */
 #define SIMHCA_STEP_DONE (-1)
-/* Others who have a WQE first; then it is left to the device. */
-#define SIMHCA_STEP_CLAIM_TRIES 64
 /*
  * Messages between acquiring an owner word and releasing it: the device and the peer may want it,
  * too.
  */
 #define SIMHCA_STEP_MESSAGES 64u
+/* One packet of the local link, each of which is acknowledged. */
+#define SIMHCA_STEP_LINK_BYTES (256u * 1024u)
+
+/* Of the way of a message, each part of which is called in one place: gcc has it that they are too large. */
+#define SIMHCA_STEP_INLINE inline __attribute__((always_inline))
+
+/* Memory, piece by piece. */
+struct simhca_step_list {
+	int count;
+	struct iovec iov[SIMHCA_MAX_SGE];
+};
+
+/* Whose regions a key may name, in whose memory, and for what. */
+struct simhca_step_rights {
+	uint32_t pd, mm, access;
+};
 
 /* A message, as it was read. */
 struct simhca_step_message {
 	struct simhca_send_wqe wqe;
+	struct simhca_packet packet;
 	uint32_t length, psns;
-	struct iovec own[SIMHCA_MAX_SGE]; /* its data in this program, or where they go */
-	int num_own;
-	struct iovec there[SIMHCA_MAX_SGE]; /* in the peer's */
-	int num_there;
+	struct simhca_step_list own;   /* its data in this program, or where they go */
+	struct simhca_step_list there; /* in the peer's */
 	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
 	struct simhca_recv recv;
+};
+
+/* The requester, under its owner word. It counts when it is committed. */
+struct simhca_step_held {
+	uint32_t name, generation;
+	struct simhca_requester req;
+	bool changed; /* since it was committed */
+	bool events;  /* the device is to raise one */
 };
 
 /* The events of a CQ: where they go, and what becomes of those that do not. */
@@ -37,47 +60,131 @@ struct simhca_step_events {
 	_Atomic uint32_t *due, *notifying;
 };
 
-/* ------------------------------------------------------------------------- owner words */
-
-/*
- * How often one call acquires the owner words. Who is attached to the QP can set its requester back
- * each time; the queue holds no more messages than are carried so.
- */
-static inline uint32_t simhca_step_most_rounds(const struct simhca_step *step)
+/* relaxed: a number by itself, which one thread at a time writes. */
+static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)
 {
-	return step->sq_entries / SIMHCA_STEP_MESSAGES + 2;
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+			      memory_order_relaxed);
 }
+
+/* ------------------------------------------------------------------------- owner words */
 
 bool simhca_step_acquire(struct simhca_owner *word, uint32_t name, uint32_t *generation);
 /* That of the QP; if the device is at work for it, after a moment. */
-bool simhca_step_acquire_own(struct simhca_step *step, uint32_t name, uint32_t *generation);
+bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *held);
 /* True: the device wants it. */
 bool simhca_step_end(struct simhca_owner *word, uint32_t name);
-void simhca_step_commit_requester(struct simhca_step *step, const struct simhca_requester *req,
-				  uint32_t *generation);
-uint32_t simhca_step_name(const struct simhca_step *step);
+
+/* The copy of this generation counts from now on. */
+static inline void simhca_step_owner_publish(struct simhca_owner *word, uint32_t generation)
+{
+	simhca_store();
+	/* release: the copy is there before it counts. */
+	atomic_store_explicit(&word->generation, generation, memory_order_release);
+}
+
+static inline void simhca_step_commit(struct simhca_step *step, struct simhca_step_held *held)
+{
+	if (held->changed) {
+		simhca_progress_put_requester(step->mem, ++held->generation, &held->req);
+		simhca_step_owner_publish(&step->mem->req_owner, held->generation);
+	}
+	held->changed = false;
+}
+
 /* Whether QP and peer are those that were attached, and the QP may send; the peer's state. */
 bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state);
-
-/* ------------------------------------------------------------------------- the receive */
-
-/* The queue that the peer's receives are claimed from. */
-struct simhca_srq_view simhca_step_queue(const struct simhca_step *step);
-/* After a claim: whether it leaves fewer than the SRQ's limit says; the device is to tell of it. */
-bool simhca_step_reaches_limit(const struct simhca_step *step);
+/* The requester as it was committed, and how many WQEs it has to carry. */
+static inline int simhca_step_look(const struct simhca_step *step, struct simhca_step_held *held,
+				   uint32_t *posted)
+{
+	/* What makes no sense is the device's to refuse. */
+	if (!simhca_progress_requester(step->mem, held->generation, step->sq_entries, &held->req,
+				       NULL))
+		return SIMHCA_SLOW_WAITS;
+	return simhca_progress_sends(step->mem, held->req.oldest, 0, step->sq_entries, posted)
+		       ? SIMHCA_STEP_DONE
+		       : SIMHCA_SLOW_REQUEST;
+}
 
 /* ------------------------------------------------------------------------- the message */
 
-/* Adds the first `length` bytes of an SGE list. */
-bool simhca_step_add_sges(const struct simhca_step *step, const struct simhca_sge *sge,
-			  uint32_t num_sge, uint64_t length, uint32_t access, uint32_t pd,
-			  uint32_t mm, struct iovec *iov, int *count);
+/*
+ * After it was read: makes it the one packet that it would be on the local link. Only what done.h
+ * and packet/traffic.h look at is set, since clearing the rest takes longer than that.
+ */
+static inline void simhca_step_make_packet(const struct simhca_step *step, uint32_t psn,
+					   struct simhca_step_message *msg)
+{
+	const struct simhca_send_wqe *wqe = &msg->wqe;
+	const struct simhca_opcode *opcode = simhca_opcode(wqe->opcode);
+	struct simhca_packet *packet = &msg->packet;
+
+	packet->op = opcode->packet;
+	packet->transport = atomic_load_explicit(&step->qpc->type, memory_order_relaxed);
+	packet->first = packet->last = true;
+	packet->solicited = wqe->flags & SIMHCA_WQE_SOLICITED;
+	packet->has_imm = opcode->has & SIMHCA_OP_IMM;
+	packet->has_inv = false;
+	packet->mtu = step->qpc->path_mtu;
+	packet->psn = psn;
+	packet->src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
+	packet->va = wqe->rdma.remote_addr;
+	packet->dma_length = msg->length;
+	packet->rkey = wqe->rdma.rkey;
+	packet->imm_or_rkey = wqe->imm_or_rkey;
+	packet->slid = step->device->port.lid;
+	packet->av = packet->transport == SIMHCA_QPT_UD ? &wqe->ud.av : &step->qpc->av;
+	packet->length = packet->op == SIMHCA_PKT_READ ? 0 : msg->length;
+}
+
+/* The memory of the first `length` bytes of an SGE list. */
+bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
+			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
+			   struct simhca_step_list *list);
 /* Reads the send WQE, and finds its memory. */
 int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 			  struct simhca_step_message *msg);
+/* The queue that the peer's receives are claimed from. */
+struct simhca_srq_view simhca_step_queue(const struct simhca_step *step);
+/*
+ * Claims a receive for the message from there, after it was copied, and finds its memory. *claim:
+ * what the claim counts by.
+ */
+int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *held, char *copy,
+		      struct simhca_step_message *msg, uint32_t *claim);
 /* All of it or, as far as anybody is told, nothing: false. */
 bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
 		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
+/* It is done: what it counts for, as packets and acknowledgements on a wire. */
+static inline void simhca_step_count(const struct simhca_step *step,
+				     const struct simhca_step_message *msg)
+{
+	const struct simhca_packet *packet = &msg->packet;
+	struct simhca_traffic traffic = simhca_traffic_of(packet), back;
+	struct simhca_fastpath *fastpath = step->fastpath;
+	struct simhca_packet answer = { .op = SIMHCA_PKT_ACK, .first = true, .last = true };
+	uint32_t answers = packet->transport == SIMHCA_QPT_RC;
+
+	if (packet->op == SIMHCA_PKT_READ) {
+		answer.op = SIMHCA_PKT_READ_RESPONSE;
+		answer.mtu = packet->mtu;
+		answer.length = msg->length;
+		simhca_step_add(&fastpath->reads, 1);
+		simhca_step_add(&fastpath->read_payload, msg->length);
+	} else {
+		if (packet->op == SIMHCA_PKT_WRITE)
+			simhca_step_add(&fastpath->writes, 1);
+		simhca_step_add(&fastpath->payload, msg->length);
+		if (answers && msg->length > SIMHCA_STEP_LINK_BYTES)
+			answers =
+				(msg->length + SIMHCA_STEP_LINK_BYTES - 1) / SIMHCA_STEP_LINK_BYTES;
+	}
+	back = simhca_traffic_of(&answer);
+	simhca_step_add(&fastpath->bytes, traffic.bytes + answers * back.bytes);
+	simhca_step_add(&fastpath->packets, traffic.packets + answers * back.packets);
+	simhca_step_add(&fastpath->messages, 1);
+}
 
 /* ---------------------------------------------------------------------------- its time */
 
@@ -99,29 +206,110 @@ void simhca_step_took(struct simhca_step *step, uint64_t since_ns);
 
 /* --------------------------------------------------------------------------- completions */
 
-bool simhca_step_is_signaled(const struct simhca_step *step, const struct simhca_step_message *msg);
 bool simhca_step_has_room(const struct simhca_cq_view *cq);
 /*
- * The CQE of the send is reserved and has its fields, if it is to have one, and *req says that the
- * message is done. False: none could be reserved.
+ * The CQE of the receive, whose message has so many bytes there, is reserved and has its fields.
+ * False: none could be reserved.
  */
-bool simhca_step_complete(const struct simhca_step *step, struct simhca_requester *req,
+static inline bool simhca_step_write_receive(const struct simhca_step *step, uint32_t name,
+					     const struct simhca_step_message *msg, uint64_t bytes,
+					     uint32_t *cqe_index)
+{
+	struct simhca_cqe cqe = simhca_cqe_of_receive(
+		&msg->packet, msg->recv.wr_id,
+		atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed), bytes,
+		step->device->port.link_layer == 1 /* InfiniBand */);
+
+	cqe.in_slot = msg->slot != NULL;
+	if (step->peer.is_srq)
+		cqe.flags |= SIMHCA_CQE_SRQ;
+	if (!simhca_cqe_reserve(&step->peer.recv_cq, name, cqe_index))
+		return false;
+	simhca_store();
+	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, *cqe_index), &cqe);
+	return true;
+}
+
+/* Likewise of the send, if it is to have one; and the requester says that the message is done. */
+bool simhca_step_complete(const struct simhca_step *step, struct simhca_step_held *held,
 			  const struct simhca_step_message *msg);
-void simhca_step_publish(const struct simhca_cq_view *cq, uint32_t cqe_index);
-struct simhca_step_events simhca_step_send_events(const struct simhca_step *step);
-struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step);
+static inline struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step)
+{
+	return (struct simhca_step_events){ &step->peer.recv_cq, &step->peer.recv_notify,
+					    &step->fastpath->recv_events,
+					    &step->fastpath->recv_notifying };
+}
+
 /* What CQs are armed for that an arriving message is. */
-uint32_t simhca_step_matches(const struct simhca_step_message *msg);
+static inline uint32_t simhca_step_matches(const struct simhca_step_message *msg)
+{
+	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
+}
+
 /* After it was published: whether the CQ was armed for it, which is used up so. */
 bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches);
 /* Raises the event that disarm() says is due; false: it is left to the device. */
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events);
-
-/* relaxed: a number by itself, which one thread at a time writes. */
-static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)
+static inline void simhca_step_notify(const struct simhca_step *step, struct simhca_step_held *held,
+				      const struct simhca_step_events *events)
 {
-	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
-			      memory_order_relaxed);
+	held->events |= !simhca_step_raise(step->fastpath, events);
+}
+
+/* Publishes the CQE of the send, and raises the event that is due for it. */
+static inline void simhca_step_publish_send(struct simhca_step *step, struct simhca_step_held *held)
+{
+	const struct simhca_step_events events = { &step->send_cq, &step->send_notify,
+						   &step->fastpath->send_events,
+						   &step->fastpath->send_notifying };
+
+	simhca_cqe_publish(&step->send_cq, held->req.cqe_index - 1);
+	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
+		simhca_step_notify(step, held, &events);
+}
+
+/* ------------------------------------------------------------------------------- the step */
+
+/*
+ * Runs carry() under the QP's owner word until it says that nothing is left, or why it stopped.
+ * Who is attached to the QP can set its requester back each time, so there is an end to it; the
+ * queue holds no more messages than are carried so. Returns whether nobody need be told.
+ */
+static SIMHCA_STEP_INLINE bool
+simhca_step_rounds(struct simhca_step *step,
+		   bool (*carry)(void *arg, struct simhca_step_held *held, int *why), void *arg)
+{
+	struct simhca_fastpath *fastpath = step->fastpath;
+	uint32_t left = step->sq_entries / SIMHCA_STEP_MESSAGES + 2;
+	bool all = false, wanted = false;
+	int why = SIMHCA_STEP_DONE;
+
+	while (!all && why == SIMHCA_STEP_DONE && !wanted && left--) {
+		struct simhca_step_held held; /* simhca_step_look() fills what is large */
+
+		held.name = SIMHCA_OWNER_PROGRAM |
+			    atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
+		held.changed = held.events = false;
+		/* seq_cst: it is seen before anything of the device's is looked at. */
+		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
+		why = SIMHCA_SLOW_OWNER;
+		if (simhca_step_acquire_own(step, &held)) {
+			all = carry(arg, &held, &why);
+			simhca_step_commit(step, &held);
+			wanted = simhca_step_end(&step->mem->req_owner, held.name);
+		}
+		/* release: all that the step did is over. */
+		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_release);
+		if (held.events) {
+			simhca_step_add(&fastpath->handed[SIMHCA_SLOW_EVENT], 1);
+			wanted = true;
+		}
+	}
+	if (why != SIMHCA_STEP_DONE)
+		simhca_step_add(&fastpath->handed[why], 1);
+	if (why == SIMHCA_SLOW_WAITS)
+		atomic_store_explicit(&fastpath->wants, 1, memory_order_relaxed);
+	return all && why == SIMHCA_STEP_DONE && !wanted;
 }
 
 #endif

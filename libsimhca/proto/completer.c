@@ -11,9 +11,8 @@
 #include "failure.h"
 #include "link.h"
 #include "memory/key.h"
+#include "message/done.h"
 #include "own_memory.h"
-#include "packet/packet.h"
-#include "queue/psn.h"
 #include "qp.h"
 #include "requester.h"
 #include "simhca-device.h"
@@ -72,22 +71,15 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	}
 	if (!simhca_flight_load(worker, qp, 0))
 		return false;
-	cqe = (struct simhca_cqe){
-		.wr_id = send->wqe.wr_id,
-		.qpn = qp->qpn,
-		.byte_len = (uint32_t)send->length,
-		.vendor_err = reason,
-		.wqe_index = index,
-		.opcode = simhca_opcode(send->wqe.opcode)->wc,
-		.status = (uint8_t)status,
-	};
+	cqe = simhca_cqe_of_send(&send->wqe, qp->qpn, index, send->length);
+	cqe.vendor_err = reason;
+	cqe.status = (uint8_t)status;
 	flight = *simhca_flight(qp, 0);
 	forget_oldest(qp, status);
 	qp->req.oldest = index + 1;
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
 	count(qp, index, send, status);
-	signaled = status != SIMHCA_WC_SUCCESS || (send->wqe.flags & SIMHCA_WQE_SIGNALED) ||
-		   qp->qpc->sq_sig_all;
+	signaled = status != SIMHCA_WC_SUCCESS || simhca_is_signaled(&send->wqe, qp->qpc);
 	simhca_usage_signal(qp->usage, signaled);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);

@@ -270,9 +270,7 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 	}
 	if (completes)
 		completes(qp, cqe_index);
-	simhca_store();
-	/* release: the CQE's fields are there before its sequence number says so. */
-	atomic_store_explicit(&slot->seq, cqe_index + 1, memory_order_release);
+	simhca_cqe_publish(&cq->view, cqe_index);
 	/*
 	 * D2. Full barrier between publishing the CQE and reading arm; the client has one between
 	 * storing arm and looking for CQEs. So a client that arms and finds the queue empty is

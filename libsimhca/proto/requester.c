@@ -164,8 +164,7 @@ static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe
 	if (qp->type == SIMHCA_QPT_UD) {
 		packet->av = &wqe->ud.av;
 		packet->dest_qpn = wqe->ud.dest_qpn;
-		/* A Q_Key with the top bit set means the QP's own (IBTA vol. 1, 10.2.5). */
-		packet->qkey = wqe->ud.qkey & 0x80000000u ? simhca_qkey(qp->qpc) : wqe->ud.qkey;
+		packet->qkey = simhca_qkey_of_send(wqe, qp->qpc);
 		if (packet->av->is_global)
 			simhca_device_gid(qp->device, packet->av->sgid_index, &packet->sgid);
 	} else {

@@ -3,8 +3,6 @@
 #include "comp_cntr.h"
 #include "core/stats.h"
 #include "failure.h"
-#include "packet/grh.h"
-#include "packet/packet.h"
 #include "qp.h"
 #include "responder_impl.h"
 #include "wqe.h"
@@ -13,34 +11,15 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 				  enum simhca_wc_status status, enum simhca_reason reason,
 				  uint64_t bytes)
 {
-	struct simhca_cqe cqe = {
-		.wr_id = simhca_recv_id(qp),
-		.qpn = qp->qpn,
-		.src_qpn = packet->src_qpn,
-		.byte_len = (uint32_t)bytes,
-		.imm_or_rkey = packet->has_imm || packet->has_inv ? packet->imm_or_rkey : 0,
-		.vendor_err = reason,
-		.opcode = packet->op == SIMHCA_PKT_WRITE ? SIMHCA_WC_RECV_RDMA_WITH_IMM
-							 : SIMHCA_WC_RECV,
-		.status = (uint8_t)status,
-		.flags = SIMHCA_CQE_RECV,
-		.sl = packet->av->sl,
-		.slid = packet->slid,
-	};
+	struct simhca_cqe cqe = simhca_cqe_of_receive(packet, simhca_recv_id(qp), qp->qpn, bytes,
+						      qp->device->config.infiniband);
 
+	cqe.vendor_err = reason;
+	cqe.status = (uint8_t)status;
+	if (status != SIMHCA_WC_SUCCESS)
+		cqe.flags &= (uint8_t)~SIMHCA_CQE_INV;
 	cqe.in_slot = qp->responder.in_slot && packet->op == SIMHCA_PKT_SEND &&
 		      status == SIMHCA_WC_SUCCESS;
-	if (packet->has_imm)
-		cqe.flags |= SIMHCA_CQE_IMM;
-	if (packet->has_inv && status == SIMHCA_WC_SUCCESS)
-		cqe.flags |= SIMHCA_CQE_INV;
-	if (packet->solicited)
-		cqe.flags |= SIMHCA_CQE_SOLICITED;
-	if (packet->transport == SIMHCA_QPT_UD && packet->av->is_global) {
-		cqe.flags |= SIMHCA_CQE_GRH;
-		if (!qp->device->config.infiniband)
-			cqe.sl = simhca_grh_of_roce(packet->av);
-	}
 	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {
 		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);

@@ -5,10 +5,8 @@
 
 #include "engine/stats.h"
 #include "link.h"
+#include "message/done.h"
 #include "owner.h"
-#include "packet/packet.h"
-#include "queue/progress.h"
-#include "queue/psn.h"
 #include "qp.h"
 #include "responder.h"
 
@@ -65,11 +63,6 @@ static inline uint32_t simhca_request_psns(const struct simhca_packet *packet,
 				simhca_mtu_bytes(mtu));
 }
 
-static inline bool simhca_is_remembered(enum simhca_packet_op op)
-{
-	return op == SIMHCA_PKT_READ || op == SIMHCA_PKT_COMPARE_SWAP || op == SIMHCA_PKT_FETCH_ADD;
-}
-
 /* Of a responder's progress, what a packet that is done changes. */
 struct simhca_place {
 	uint32_t epsn, msn, psns_done, answers;
@@ -88,40 +81,13 @@ static inline struct simhca_place simhca_place_of(const struct simhca_qp *qp)
 	};
 }
 
-/* What is kept of a request, so as to answer it again. */
-static inline void simhca_answer_remember(struct simhca_qp *qp, const struct simhca_packet *packet,
-					  const struct simhca_reply *reply)
-{
-	const struct simhca_answered one = {
-		.va = packet->va,
-		.length = packet->dma_length,
-		.old = reply->atomic_old,
-		.psn = packet->psn,
-		.op = (uint8_t)packet->op,
-		.rkey = packet->rkey,
-	};
-
-	simhca_progress_put_answered(qp->mem, qp->resp.answers++, &one);
-}
-
 /* The packet is done, or as good as done. */
 static inline void simhca_responder_advance(struct simhca_qp *qp,
 					    const struct simhca_packet *packet,
 					    struct simhca_reply *reply)
 {
 	reply->advanced = true;
-	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
-		qp->resp.in_message = !packet->last;
-		qp->resp.write = packet->op == SIMHCA_PKT_WRITE;
-	}
-	if (simhca_is_remembered(packet->op))
-		simhca_answer_remember(qp, packet, reply);
-	qp->resp.epsn = simhca_psn_add(packet->psn, reply->psns);
-	qp->resp.psns_done += reply->psns;
-	if (qp->resp.psns_done > SIMHCA_PSN_DUPLICATES)
-		qp->resp.psns_done = SIMHCA_PSN_DUPLICATES;
-	if (packet->last)
-		qp->resp.msn = simhca_psn_add(qp->resp.msn, 1);
+	simhca_responder_did(&qp->resp, qp->mem, packet, reply->psns, reply->atomic_old);
 }
 
 /* It is not done after all. */

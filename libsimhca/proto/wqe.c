@@ -18,7 +18,7 @@
 
 static const char *send_slot(const struct simhca_qp *qp, uint32_t index)
 {
-	return qp->sq + (size_t)simhca_ring_slot(index, qp->sq_entries) * qp->sq_stride;
+	return simhca_ring_wqe(qp->sq, index, qp->sq_entries, qp->sq_stride);
 }
 
 void simhca_sq_header(const struct simhca_qp *qp, uint32_t index, struct simhca_send_wqe *wqe)
@@ -33,9 +33,8 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 	enum simhca_reason reason;
 	uint32_t bytes;
 
-	simhca_sq_header(qp, index, &send->wqe);
-	reason = simhca_gate_send_wqe(&send->wqe, qp->qpc->max_send_sge, qp->qpc->max_inline,
-				      &bytes);
+	reason = simhca_send_load(send_slot(qp, index), qp->qpc->max_send_sge, qp->qpc->max_inline,
+				  &send->wqe, &bytes);
 	if (reason != SIMHCA_REASON_NONE)
 		return reason;
 	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
@@ -51,9 +50,9 @@ enum simhca_reason simhca_sq_load(const struct simhca_qp *qp, uint32_t index,
 /* Where the receive WQE of the message at hand lies, or that of the next one. */
 static const char *recv_slot(const struct simhca_qp *qp)
 {
-	return qp->recv_copy ? qp->recv_copy
-			     : qp->rq + (size_t)simhca_ring_slot(qp->resp.rq_ci, qp->rq_entries) *
-						qp->rq_stride;
+	return qp->recv_copy
+		       ? qp->recv_copy
+		       : simhca_ring_wqe(qp->rq, qp->resp.rq_ci, qp->rq_entries, qp->rq_stride);
 }
 
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
@@ -114,7 +113,7 @@ bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)
 
 void *simhca_slot_data(const struct simhca_qp *qp)
 {
-	return qp->rq + (size_t)simhca_ring_slot(qp->resp.rq_ci, qp->rq_entries) * qp->rq_stride +
+	return (char *)simhca_ring_wqe(qp->rq, qp->resp.rq_ci, qp->rq_entries, qp->rq_stride) +
 	       qp->slot_data;
 }
 

@@ -48,7 +48,5 @@ enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
  */
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
 				      char *copy, uint32_t *claim);
-/* Reads a receive WQE from where it lies; false: more SGEs than there may be. */
-bool simhca_recv_load(const char *slot, uint32_t max_sge, struct simhca_recv *recv);
 
 #endif

@@ -164,6 +164,14 @@ static inline void simhca_cqe_write(struct simhca_cqe *slot, const struct simhca
 	       offsetof(struct simhca_cqe, seq) - offsetof(struct simhca_cqe, qpn));
 }
 
+/* The CQE is whole: who polls finds it from now on. */
+static inline void simhca_cqe_publish(const struct simhca_cq_view *cq, uint32_t index)
+{
+	simhca_store();
+	/* release: the CQE's fields are there before its sequence number says so. */
+	atomic_store_explicit(&simhca_cq_slot(cq, index)->seq, index + 1, memory_order_release);
+}
+
 /* Whether the index is one that whoever has the name, who is gone, claimed and did not publish. */
 static inline bool simhca_cqe_is_abandoned(const struct simhca_cq_view *cq, uint32_t name,
 					   uint32_t index)

@@ -13,6 +13,7 @@
 #define LIBSIMHCA_GATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "opcode.h"
@@ -59,6 +60,13 @@ static inline bool simhca_is_last_to_start(uint32_t opcode)
 static inline uint32_t simhca_ring_slot(uint32_t index, uint32_t entries)
 {
 	return index & (entries - 1);
+}
+
+/* Where the WQE of a ring index lies. */
+static inline const char *simhca_ring_wqe(const char *ring, uint32_t index, uint32_t entries,
+					  uint32_t stride)
+{
+	return ring + (size_t)simhca_ring_slot(index, entries) * stride;
 }
 
 /*

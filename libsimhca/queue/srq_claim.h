@@ -37,7 +37,7 @@ static inline uint32_t simhca_srq_claimant(uint64_t head)
 
 static inline const char *simhca_srq_slot(const struct simhca_srq_view *srq, uint32_t index)
 {
-	return srq->ring + (size_t)simhca_ring_slot(index, srq->entries) * srq->stride;
+	return simhca_ring_wqe(srq->ring, index, srq->entries, srq->stride);
 }
 
 /* The oldest WQE is that of *head; 0 if there is one, else -1; 1: the indices make no sense. */

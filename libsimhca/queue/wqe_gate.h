@@ -46,6 +46,15 @@ static inline enum simhca_reason simhca_gate_send_wqe(struct simhca_send_wqe *wq
 	return wqe->num_sge > max_sge ? SIMHCA_REASON_WQE_TOO_MANY_SGE : SIMHCA_REASON_NONE;
 }
 
+/* Reads a send WQE's header from where it lies, and judges it so. */
+static inline enum simhca_reason simhca_send_load(const char *slot, uint32_t max_sge,
+						  uint32_t max_inline, struct simhca_send_wqe *wqe,
+						  uint32_t *bytes)
+{
+	simhca_copy_in(wqe, slot, sizeof(*wqe));
+	return simhca_gate_send_wqe(wqe, max_sge, max_inline, bytes);
+}
+
 /*
  * The same of a receive WQE. True: *bytes is num_sge SGEs, at most max_sge.
  */
