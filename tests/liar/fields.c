@@ -2,7 +2,7 @@
 /* What a program can write, and the values of which something may depend. */
 #include "liar.h"
 
-static struct field *add(struct scene *scene, enum kind kind, void *at, uint8_t bytes)
+struct field *field_add(struct scene *scene, enum kind kind, void *at, uint8_t bytes)
 {
 	struct field *field = &scene->field[scene->fields++];
 
@@ -16,19 +16,25 @@ static struct field *add(struct scene *scene, enum kind kind, void *at, uint8_t 
 	return field;
 }
 
-#define NAME(one, ...)                                                                             \
-	do {                                                                                       \
-		struct field *named = (one);                                                       \
-		if (!scene->named)                                                                 \
-			snprintf(named->name, sizeof(named->name), __VA_ARGS__);                   \
-	} while (0)
+void field_name(const struct scene *scene, struct field *field, const char *format, ...)
+{
+	va_list args;
+
+	if (scene->named)
+		return;
+	va_start(args, format);
+	vsnprintf(field->name, sizeof(field->name), format, args);
+	va_end(args);
+}
+
+#define NAME(one, ...) field_name(scene, one, __VA_ARGS__)
 
 /* Of a progress in two copies behind a generation. */
 static void add_twice(struct scene *scene, const char *side, const char *of, const char *name,
 		      enum kind kind, void *first, void *second, uint8_t bytes,
 		      _Atomic uint32_t *generation)
 {
-	struct field *field = add(scene, kind, first, bytes);
+	struct field *field = field_add(scene, kind, first, bytes);
 
 	field->at[1] = second;
 	field->generation = generation;
@@ -104,7 +110,7 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 		static const char *const of[] = { "first", "last", "opcode" };
 
 		for (unsigned int n = 0; n < 3; n++) {
-			field = add(scene, n < 2 ? PSN : SMALL, &mem->flight[i], 8);
+			field = field_add(scene, n < 2 ? PSN : SMALL, &mem->flight[i], 8);
 			field->shift = (uint8_t)(24 * n);
 			field->width = n < 2 ? 24 : 16;
 			field->core = true;
@@ -114,20 +120,20 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 	for (unsigned int i = 0; i < 2; i++) {
 		struct simhca_answered *one = &mem->answered[i];
 
-		NAME(add(scene, ADDRESS, &one->va, 8), "%s.answered%u.va", side, i);
-		NAME(add(scene, BYTES, &one->length, 8), "%s.answered%u.length", side, i);
-		NAME(add(scene, KEY, &one->rkey, 4), "%s.answered%u.rkey", side, i);
-		field = add(scene, PSN, (uint8_t *)one + 28, 4);
+		NAME(field_add(scene, ADDRESS, &one->va, 8), "%s.answered%u.va", side, i);
+		NAME(field_add(scene, BYTES, &one->length, 8), "%s.answered%u.length", side, i);
+		NAME(field_add(scene, KEY, &one->rkey, 4), "%s.answered%u.rkey", side, i);
+		field = field_add(scene, PSN, (uint8_t *)one + 28, 4);
 		field->width = 24;
 		NAME(field, "%s.answered%u.psn", side, i);
-		NAME(add(scene, SMALL, (uint8_t *)one + 31, 1), "%s.answered%u.op", side, i);
+		NAME(field_add(scene, SMALL, (uint8_t *)one + 31, 1), "%s.answered%u.op", side, i);
 	}
-	NAME(add(scene, HOLDER, &mem->req_owner.holder, 4), "%s.req.holder", side);
-	NAME(add(scene, INDEX, &mem->req_owner.generation, 4), "%s.req.generation", side);
-	NAME(add(scene, HOLDER, &mem->resp_owner.holder, 4), "%s.resp.holder", side);
-	NAME(add(scene, INDEX, &mem->resp_owner.generation, 4), "%s.resp.generation", side);
-	NAME(add(scene, INDEX, &mem->sq_pi, 4), "%s.sq_pi", side);
-	NAME(add(scene, INDEX, &mem->rq_pi, 4), "%s.rq_pi", side);
+	NAME(field_add(scene, HOLDER, &mem->req_owner.holder, 4), "%s.req.holder", side);
+	NAME(field_add(scene, INDEX, &mem->req_owner.generation, 4), "%s.req.generation", side);
+	NAME(field_add(scene, HOLDER, &mem->resp_owner.holder, 4), "%s.resp.holder", side);
+	NAME(field_add(scene, INDEX, &mem->resp_owner.generation, 4), "%s.resp.generation", side);
+	NAME(field_add(scene, INDEX, &mem->sq_pi, 4), "%s.sq_pi", side);
+	NAME(field_add(scene, INDEX, &mem->rq_pi, 4), "%s.rq_pi", side);
 }
 
 static void list_wqes(struct scene *scene, const char *side, const struct qp *qp)
@@ -136,17 +142,17 @@ static void list_wqes(struct scene *scene, const char *side, const struct qp *qp
 		struct simhca_send_wqe *wqe = (void *)(qp->sq + i * qp->granted.sq_stride);
 		struct simhca_sge *one = (void *)(wqe + 1);
 
-		NAME(add(scene, SMALL, &wqe->opcode, 1), "%s.sq%u.opcode", side, i);
-		NAME(add(scene, SMALL, &wqe->flags, 1), "%s.sq%u.flags", side, i);
-		NAME(add(scene, SMALL, &wqe->num_sge, 1), "%s.sq%u.num_sge", side, i);
-		NAME(add(scene, KEY, &wqe->imm_or_rkey, 4), "%s.sq%u.imm", side, i);
-		NAME(add(scene, BYTES, &wqe->inline_len, 4), "%s.sq%u.inline_len", side, i);
-		NAME(add(scene, KEY, &wqe->srqn, 4), "%s.sq%u.srqn", side, i);
-		NAME(add(scene, ADDRESS, &wqe->rdma.remote_addr, 8), "%s.sq%u.va", side, i);
-		NAME(add(scene, KEY, &wqe->rdma.rkey, 4), "%s.sq%u.rkey", side, i);
-		NAME(add(scene, ADDRESS, &one->addr, 8), "%s.sq%u.sge.addr", side, i);
-		NAME(add(scene, BYTES, &one->length, 4), "%s.sq%u.sge.length", side, i);
-		NAME(add(scene, KEY, &one->lkey, 4), "%s.sq%u.sge.lkey", side, i);
+		NAME(field_add(scene, SMALL, &wqe->opcode, 1), "%s.sq%u.opcode", side, i);
+		NAME(field_add(scene, SMALL, &wqe->flags, 1), "%s.sq%u.flags", side, i);
+		NAME(field_add(scene, SMALL, &wqe->num_sge, 1), "%s.sq%u.num_sge", side, i);
+		NAME(field_add(scene, KEY, &wqe->imm_or_rkey, 4), "%s.sq%u.imm", side, i);
+		NAME(field_add(scene, BYTES, &wqe->inline_len, 4), "%s.sq%u.inline_len", side, i);
+		NAME(field_add(scene, KEY, &wqe->srqn, 4), "%s.sq%u.srqn", side, i);
+		NAME(field_add(scene, ADDRESS, &wqe->rdma.remote_addr, 8), "%s.sq%u.va", side, i);
+		NAME(field_add(scene, KEY, &wqe->rdma.rkey, 4), "%s.sq%u.rkey", side, i);
+		NAME(field_add(scene, ADDRESS, &one->addr, 8), "%s.sq%u.sge.addr", side, i);
+		NAME(field_add(scene, BYTES, &one->length, 4), "%s.sq%u.sge.length", side, i);
+		NAME(field_add(scene, KEY, &one->lkey, 4), "%s.sq%u.sge.lkey", side, i);
 	}
 }
 
@@ -156,30 +162,30 @@ static void list_receives(struct scene *scene, const char *side, uint8_t *ring, 
 		struct simhca_recv_wqe *wqe = (void *)(ring + i * stride);
 		struct simhca_sge *one = (void *)(wqe + 1);
 
-		NAME(add(scene, INDEX, &wqe->num_sge, 4), "%s%u.num_sge", side, i);
-		NAME(add(scene, ADDRESS, &one->addr, 8), "%s%u.sge.addr", side, i);
-		NAME(add(scene, BYTES, &one->length, 4), "%s%u.sge.length", side, i);
-		NAME(add(scene, KEY, &one->lkey, 4), "%s%u.sge.lkey", side, i);
+		NAME(field_add(scene, INDEX, &wqe->num_sge, 4), "%s%u.num_sge", side, i);
+		NAME(field_add(scene, ADDRESS, &one->addr, 8), "%s%u.sge.addr", side, i);
+		NAME(field_add(scene, BYTES, &one->length, 4), "%s%u.sge.length", side, i);
+		NAME(field_add(scene, KEY, &one->lkey, 4), "%s%u.sge.lkey", side, i);
 	}
 }
 
 static void list_cq(struct scene *scene, const char *name, const struct cq *cq)
 {
-	NAME(add(scene, INDEX, &cq->state->ci, 4), "%s.ci", name);
-	NAME(add(scene, INDEX, &cq->state->arm, 4), "%s.arm", name);
-	NAME(add(scene, INDEX, &cq->state->overrun, 4), "%s.overrun", name);
-	NAME(add(scene, INDEX, &cq->state->told, 4), "%s.told", name);
-	NAME(add(scene, INDEX, &cq->state->pi, 4), "%s.pi", name);
+	NAME(field_add(scene, INDEX, &cq->state->ci, 4), "%s.ci", name);
+	NAME(field_add(scene, INDEX, &cq->state->arm, 4), "%s.arm", name);
+	NAME(field_add(scene, INDEX, &cq->state->overrun, 4), "%s.overrun", name);
+	NAME(field_add(scene, INDEX, &cq->state->told, 4), "%s.told", name);
+	NAME(field_add(scene, INDEX, &cq->state->pi, 4), "%s.pi", name);
 	for (unsigned int i = 0; i < 2; i++) {
-		struct field *field = add(scene, INDEX, &cq->ring[i].wallclock, 8);
+		struct field *field = field_add(scene, INDEX, &cq->ring[i].wallclock, 8);
 
 		field->width = 32;
 		NAME(field, "%s%u.claim", name, i);
-		field = add(scene, HOLDER, &cq->ring[i].wallclock, 8);
+		field = field_add(scene, HOLDER, &cq->ring[i].wallclock, 8);
 		field->shift = 32;
 		field->width = 32;
 		NAME(field, "%s%u.claimant", name, i);
-		NAME(add(scene, INDEX, &cq->ring[i].seq, 4), "%s%u.seq", name, i);
+		NAME(field_add(scene, INDEX, &cq->ring[i].seq, 4), "%s%u.seq", name, i);
 	}
 }
 
@@ -187,23 +193,24 @@ static void list_claims(struct scene *scene, const char *name, struct simhca_srq
 {
 	struct field *field;
 
-	NAME(add(scene, INDEX, &mem->pi, 4), "%s.pi", name);
-	field = add(scene, INDEX, &mem->head, 8);
+	NAME(field_add(scene, INDEX, &mem->pi, 4), "%s.pi", name);
+	field = field_add(scene, INDEX, &mem->head, 8);
 	field->width = 32;
 	NAME(field, "%s.ci", name);
-	field = add(scene, INDEX, &mem->head, 8);
+	field = field_add(scene, INDEX, &mem->head, 8);
 	field->shift = 32;
 	field->width = 32;
 	NAME(field, "%s.claimant", name);
-	NAME(add(scene, INDEX, &mem->limit, 4), "%s.limit", name);
-	NAME(add(scene, INDEX, &mem->claimed[0], 4), "%s.claimed1", name);
-	NAME(add(scene, INDEX, &mem->claimed[1], 4), "%s.claimed2", name);
+	NAME(field_add(scene, INDEX, &mem->limit, 4), "%s.limit", name);
+	NAME(field_add(scene, INDEX, &mem->claimed[0], 4), "%s.claimed1", name);
+	NAME(field_add(scene, INDEX, &mem->claimed[1], 4), "%s.claimed2", name);
 }
 
 static void list_fastpath(struct scene *scene, const char *side, struct simhca_fastpath *mem)
 {
 #define FASTPATH(kind, member)                                                                     \
-	NAME(add(scene, kind, &mem->member, sizeof(mem->member)), "%s.fastpath." #member, side)
+	NAME(field_add(scene, kind, &mem->member, sizeof(mem->member)), "%s.fastpath." #member,    \
+	     side)
 	FASTPATH(INDEX, guard);
 	FASTPATH(INDEX, send_events);
 	FASTPATH(INDEX, recv_events);
@@ -227,13 +234,14 @@ static void list_doorbells(struct scene *scene, const char *side, const struct c
 	static const unsigned int some[] = { 0, 1, SIMHCA_DB_LEAVES - 1 };
 	struct simhca_ctx_mem *mem = client->mem;
 
-	NAME(add(scene, SMALL, &mem->armed, 4), "%s.db.armed", side);
-	NAME(add(scene, BYTES, &mem->top, 8), "%s.db.top", side);
+	NAME(field_add(scene, SMALL, &mem->armed, 4), "%s.db.armed", side);
+	NAME(field_add(scene, BYTES, &mem->top, 8), "%s.db.top", side);
 	for (unsigned int i = 0; i < ARRAY_SIZE(some); i++) {
 		unsigned int mid = some[i] % SIMHCA_DB_MIDS;
 
-		NAME(add(scene, BYTES, &mem->mid[mid], 8), "%s.db.mid%u", side, mid);
-		NAME(add(scene, BYTES, &mem->leaf[some[i]], 8), "%s.db.leaf%u", side, some[i]);
+		NAME(field_add(scene, BYTES, &mem->mid[mid], 8), "%s.db.mid%u", side, mid);
+		NAME(field_add(scene, BYTES, &mem->leaf[some[i]], 8), "%s.db.leaf%u", side,
+		     some[i]);
 	}
 }
 
@@ -246,17 +254,19 @@ static unsigned int hash(const char *name)
 	return sum % ARRAY_SIZE(((struct scene *)0)->by_name);
 }
 
-void fields_list(struct scene *scene)
+void fields_of_rings(struct scene *scene)
 {
 	static const char *const sides[] = { "a", "b" };
 	char name[16];
 
-	scene->fields = 0;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct side *side = i ? &scene->bad->b : &scene->bad->a;
 
-		if (has_memory(side))
-			list_progress(scene, sides[i], side->qp->state);
+		if (!has_memory(side))
+			continue;
+		list_progress(scene, sides[i], side->qp->state);
+		scene->generation[i][0] = &side->qp->state->req_owner.generation;
+		scene->generation[i][1] = &side->qp->state->resp_owner.generation;
 	}
 	scene->cores = scene->fields;
 	for (unsigned int i = 0; i < 2; i++) {
@@ -286,6 +296,12 @@ void fields_list(struct scene *scene)
 	}
 	if (scene->srq_cq)
 		list_cq(scene, "srq.cq", scene->srq_cq);
+}
+
+void fields_list(struct scene *scene)
+{
+	scene->fields = 0;
+	scene->rings->list_fields(scene);
 	if (scene->named)
 		return;
 	scene->named = true;
@@ -388,15 +404,16 @@ uint64_t field_value(const struct scene *scene, const struct field *field, unsig
 					  0x80000000,  0xffffffff,
 					  0x100000000, 0x80000000ull * 4,
 					  INT64_MAX,   1ull << 63,
-					  UINT64_MAX };
-	const struct side *a = &scene->bad->a, *b = &scene->bad->b, *good = &scene->good->a;
-	const uint64_t addresses[] = { a->mr->iova,
-				       b->mr->iova,
-				       good->mr->iova,
-				       a->mr->iova + BUFFER,
-				       b->mr->iova + BUFFER,
-				       b->mr->iova + BUFFER - 1,
-				       b->mr->iova - 1,
+					  UINT64_MAX,  8928,
+					  8929 };
+	const struct mr *a = scene->mr[0], *b = scene->mr[1], *good = scene->honest_mr[0];
+	const uint64_t addresses[] = { a->iova,
+				       b->iova,
+				       good->iova,
+				       a->iova + a->length,
+				       b->iova + b->length,
+				       b->iova + b->length - 1,
+				       b->iova - 1,
 				       0,
 				       1,
 				       INT64_MAX,
@@ -405,24 +422,33 @@ uint64_t field_value(const struct scene *scene, const struct field *field, unsig
 				       UINT64_MAX - 63,
 				       (uintptr_t)scene,
 				       (uintptr_t)scene->world->device[0] };
-	const uint32_t keys[] = {
-		a->mr->lkey,	a->mr->rkey,	b->mr->lkey, b->mr->rkey,
-		good->mr->lkey, good->mr->rkey, 0,	     1,
-		0xffffffff,	a->qp->qpn,	b->qp->qpn,  scene->srq ? scene->srq->srqn : 0
-	};
+	const uint32_t keys[] = { a->lkey,
+				  a->rkey,
+				  b->lkey,
+				  b->rkey,
+				  good->lkey,
+				  good->rkey,
+				  0,
+				  1,
+				  0xffffffff,
+				  scene->qpn[0],
+				  scene->qpn[1],
+				  scene->honest_qpn[0],
+				  scene->honest_qpn[1],
+				  scene->srq ? scene->srq->srqn : 0 };
 	const uint32_t holders[] = { 0,
 				     SIMHCA_OWNER_DEVICE,
 				     2,
 				     SIMHCA_OWNER_WANTED,
 				     SIMHCA_OWNER_WANTED | SIMHCA_OWNER_DEVICE,
 				     SIMHCA_OWNER_PROGRAM,
-				     SIMHCA_OWNER_PROGRAM | a->qp->qpn,
-				     SIMHCA_OWNER_PROGRAM | b->qp->qpn,
-				     SIMHCA_OWNER_WANTED | SIMHCA_OWNER_PROGRAM | a->qp->qpn,
-				     SIMHCA_OWNER_PROGRAM | good->qp->qpn,
-				     a->qp->qpn,
-				     b->qp->qpn,
-				     good->qp->qpn,
+				     SIMHCA_OWNER_PROGRAM | scene->qpn[0],
+				     SIMHCA_OWNER_PROGRAM | scene->qpn[1],
+				     SIMHCA_OWNER_WANTED | SIMHCA_OWNER_PROGRAM | scene->qpn[0],
+				     SIMHCA_OWNER_PROGRAM | scene->honest_qpn[0],
+				     scene->qpn[0],
+				     scene->qpn[1],
+				     scene->honest_qpn[0],
 				     0xffffffff };
 	uint64_t own = field_get(field);
 

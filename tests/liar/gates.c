@@ -10,32 +10,22 @@
 
 void lie_note(const struct scene *scene, const struct lie *lie, struct before *before)
 {
-	const struct side *sides[] = { &scene->bad->a, &scene->bad->b };
-
 	for (unsigned int i = 0; i < lie->pokes; i++) {
 		const struct field *field = &scene->field[lie->poke[i].field];
 
 		for (unsigned int n = 0; n < 2 && field->at[n]; n++)
 			memcpy(before->bytes[i][n], field->at[n], field->bytes);
 	}
-	for (unsigned int i = 0; i < 2; i++) {
-		if (!has_memory(sides[i]))
-			continue;
-		before->generation[i][0] = sides[i]->qp->state->req_owner.generation;
-		before->generation[i][1] = sides[i]->qp->state->resp_owner.generation;
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		if (scene->generation[i / 2][i % 2])
+			before->generation[i / 2][i % 2] = *scene->generation[i / 2][i % 2];
 }
 
 void lie_take_back(struct scene *scene, const struct lie *lie, const struct before *before)
 {
-	struct side *sides[] = { &scene->bad->a, &scene->bad->b };
-
-	for (unsigned int i = 0; i < 2; i++) {
-		if (!has_memory(sides[i]))
-			continue;
-		sides[i]->qp->state->req_owner.generation = before->generation[i][0];
-		sides[i]->qp->state->resp_owner.generation = before->generation[i][1];
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		if (scene->generation[i / 2][i % 2])
+			*scene->generation[i / 2][i % 2] = before->generation[i / 2][i % 2];
 	for (unsigned int i = lie->pokes; i--;) { /* a field may be there twice */
 		const struct field *field = &scene->field[lie->poke[i].field];
 

@@ -130,53 +130,34 @@ static void watch(bool ticks)
 
 /* ------------------------------------------------------------------------ an honest pair */
 
-static void post_honest(void)
-{
-	struct pair *good = scene->good;
-	uint64_t data[NEIGHBOUR / 8];
-
-	/* Inline, and longer than any of the liars': what is left of it where the device works. */
-	for (unsigned int i = 0; i < ARRAY_SIZE(data); i++)
-		data[i] = i ? SECRET : scene->message;
-	recv_into(&good->b, scene->message, 0, sizeof(data));
-	post(&good->a, .id = scene->message, .opcode = SIMHCA_WR_SEND, .inline_data = data,
-	     .inline_len = sizeof(data));
-}
-
 static void check_honest(void)
 {
-	struct cq *cqs[] = { scene->good->a.send_cq, scene->good->b.recv_cq };
-	struct simhca_cqe cqe;
-	uint64_t number;
+	struct honest taken;
 
 	for (unsigned int i = 0; i < 2; i++) {
 		unsigned int round = 0;
 
-		while (!cq_poll(cqs[i], &cqe)) {
+		while (!scene->rings->take_honest(scene, i, &taken)) {
 			if (round++ == MOST_ROUNDS)
 				caught("an honest message does not come");
 			world_poll(scene->world);
 		}
-		if (cqe.wr_id != scene->message || cqe.status)
-			caught("an honest message ends with status %u", cqe.status);
-		if (cqe.qpn != (i ? scene->good->b : scene->good->a).qp->qpn)
-			caught("an honest message ends at QP %#x", cqe.qpn);
+		if (taken.id != scene->message || taken.status)
+			caught("an honest message ends with status %u", taken.status);
+		if (taken.qpn != scene->honest_qpn[i])
+			caught("an honest message ends at QP %#x", taken.qpn);
 	}
-	memcpy(&number, scene->good->b.mr->addr, sizeof(number));
-	if (number != scene->message)
-		caught("an honest message has other bytes");
 	scene->message++;
 }
 
 /* What is the honest pair's is not in a liar's memory. */
-__attribute__((no_sanitize("address", "undefined"))) static void
-check_secret(const struct side *side)
+__attribute__((no_sanitize("address", "undefined"))) static void check_secret(const struct mr *mr)
 {
-	const uint64_t *words = (const uint64_t *)side->mr->addr;
+	const uint64_t *words = (const uint64_t *)mr->addr;
 
-	if (mpt_of(side->client, side->mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND)
+	if (mpt_of(mr->client, mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND)
 		return;
-	for (unsigned int i = 0; i < BUFFER / 8; i++)
+	for (unsigned int i = 0; i < mr->length / 8; i++)
 		if (words[i] == SECRET)
 			caught("a liar has read what is another's");
 }
@@ -202,7 +183,7 @@ static void begin_look(void)
 		num_told = 0;
 		counts.anew++;
 	}
-	post_honest();
+	scene->rings->post_honest(scene);
 }
 
 /* What was told last is there: the device looks at it for a moment. */
@@ -214,15 +195,10 @@ static void show(void)
 		lie_print(scene, &told[num_told - 1], text, sizeof(text));
 		printf("%s '%s'\n", scene->kind->name, text);
 	}
-	for (unsigned int i = 0; i < 2; i++) {
-		struct side *side = i ? &scene->bad->b : &scene->bad->a;
-
-		if (has_memory(side))
-			qp_ring(side->qp);
-	}
+	scene->rings->ring(scene);
 	for (unsigned int i = 0; i < 2 && world_poll(scene->world); i++)
 		;
-	oracle_progress(scene);
+	scene->rings->check_progress(scene);
 }
 
 static void end_look(void)
@@ -235,9 +211,10 @@ static void end_look(void)
 		if (last->act[i])
 			scene_act(scene, last->act[i]);
 	check_honest();
-	oracle_check(scene);
-	check_secret(&scene->bad->a);
-	check_secret(&scene->bad->b);
+	scene->rings->check_progress(scene);
+	scene->rings->check(scene);
+	check_secret(scene->mr[0]);
+	check_secret(scene->mr[1]);
 	counts.looks++;
 	counts.fatal += has_ended();
 }
@@ -265,7 +242,7 @@ static uint64_t look(uint64_t number, uint64_t end)
 		lie_note(scene, lie, &before);
 		lie_tell(scene, lie);
 		num_told++; /* and printed, if the gates themselves are caught */
-		if (gates_refuse(scene)) {
+		if (scene->rings->refuse(scene)) {
 			counts.refused++;
 			if (!by_itself && number % REFUSED_SHOWN) {
 				lie_take_back(scene, lie, &before);
@@ -291,19 +268,9 @@ static uint64_t look(uint64_t number, uint64_t end)
 /* Whatever was said before. */
 static void check_works_anew(void)
 {
-	struct simhca_cqe cqe;
-	struct pair *bad = scene->bad;
-
 	lies_begun++;
 	scene_renew(scene);
-	recv_raw(&bad->b);
-	if (bad->a.qp->sq && !bad->b.srq)
-		post_raw(scene, &bad->a, SIMHCA_WR_SEND);
-	else
-		return;
-	if (bad->b.qp->rq && !cq_wait(bad->b.recv_cq, &cqe) && scene->kind->make &&
-	    !(mpt_of(bad->a.client, bad->a.mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND) &&
-	    !(mpt_of(bad->b.client, bad->b.mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND))
+	if (!scene->rings->works(scene))
 		caught("a QP that was reset does not work");
 	scene->broken = true;
 }
@@ -407,7 +374,7 @@ static int tell_again(int argc, char **argv)
 			return 2;
 		goes_on = told[num_told].goes_on && i + 1 < argc;
 		lie_tell(scene, &told[num_told++]);
-		gates_refuse(scene);
+		scene->rings->refuse(scene);
 		show();
 		if (!goes_on)
 			end_look();

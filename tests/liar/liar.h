@@ -2,7 +2,8 @@
 /*
  * A program that lies about its QPs, beside one that does not.
  *
- *   scene   a connection in a state in which its QPs wait, or in which they have just begun
+ *   scene   a connection in a state in which its QPs wait, or in which they have just begun; of the verbs
+ *           provider's rings or of EFA's, which a struct rings tells apart
  *   field   a number that the program can write: of the progress of either QP, of its rings, of a
  *           CQ or SRQ, of its doorbells
  *   lie     values for some fields, written while the scene is in its state, and what happens then
@@ -19,6 +20,10 @@
  *			an SRQ that does, and if it has an SRQ, of that
  *	cqe_gate.h	a CQE is of what was posted, and the data in a slot	simhca-liar-poll
  *			fit into the buffer
+ *	efa/gate.h	lengths and numbers of buffers, of messages, RDMA	efa-idle
+ *			and receives; no more was posted than there is
+ *	efa/work.c	a Q_Key is that of the receiver; no more is under	efa-no-rq, efa-idle
+ *			way than the queue has
  *
  * A scene that was brought into its state is remembered, and that memory is written back before the
  * next lie, unless the last one has brought a QP down: then the connection is made anew.
@@ -84,9 +89,16 @@ struct lie {
 };
 
 struct scene_kind;
+struct efa_end;
 struct scene {
 	const struct scene_kind *kind;
+	const struct rings *rings;
 	struct world *world;
+	/* Of the two liars, and of the honest ones: what lies name. */
+	struct mr *mr[2], *honest_mr[2];
+	uint32_t qpn[2], honest_qpn[2];
+	_Atomic uint32_t *generation[2][2]; /* of requester and responder; NULL: the device's own */
+	struct efa_end *efa[2], *efa_honest;
 	struct pair *good;
 	struct pair *bad; /* a is the requester */
 	struct srq *srq;  /* of b, or (tag matching) of a; or NULL */
@@ -119,7 +131,52 @@ struct scene_kind {
 	enum act acts[3]; /* what it waits for */
 	bool fast_path;	  /* on a device on which programs carry messages */
 	bool lossy;
+	const struct rings *rings; /* NULL: the verbs provider's */
 };
+
+/* A completion of the honest ones. */
+struct honest {
+	uint64_t id;
+	uint32_t status, qpn;
+};
+
+/* What a scene is made of, which programs write to. */
+struct rings {
+	void (*make)(struct scene *scene,
+		     struct options *options); /* the honest ones, and the liars */
+	void (*renew)(struct scene *scene);
+	void (*remember)(struct scene *scene);
+	void (*bring_back)(struct scene *scene); /* what was remembered */
+	void (*list_fields)(struct scene *scene);
+	void (*consistent)(const struct scene *scene, uint64_t *seed, struct lie *lie);
+	uint32_t (*state)(const struct scene *scene, unsigned int side);
+	void (*ring)(struct scene *scene);
+	void (*act)(struct scene *scene, enum act act);
+	bool (*works)(struct scene *scene); /* when it was made anew */
+	/* What the gates say of what is there; what they let through is looked at. */
+	bool (*refuse)(const struct scene *scene);
+	void (*check_progress)(const struct scene *scene);
+	void (*check)(const struct scene *scene);
+	/* A message of scene->message between the honest ones, whose bytes are SECRET. */
+	void (*post_honest)(struct scene *scene);
+	bool (*take_honest)(struct scene *scene, unsigned int side, struct honest *taken);
+	/* While engines run, and lies are told. */
+	void (*revive)(struct scene *scene, unsigned int side);
+	void (*send_honest)(struct scene *scene);
+};
+extern const struct rings efa_rings; /* efa.c */
+/* Which is the scene's: of what type its QPs are, and whether they have both queues, or a channel. */
+void efa_make_plain(struct scene *scene, struct options *options);
+void efa_make_unsolicited(struct scene *scene, struct options *options);
+void efa_make_notified(struct scene *scene, struct options *options);
+void efa_make_without_sq(struct scene *scene, struct options *options);
+void efa_make_without_rq(struct scene *scene, struct options *options);
+/* And what they wait for. */
+void efa_idle(struct scene *scene);
+void efa_waits_rnr(struct scene *scene);
+void efa_writes(struct scene *scene);
+void efa_reads(struct scene *scene);
+void efa_flushes(struct scene *scene);
 
 extern const struct scene_kind scene_kinds[];
 extern const unsigned int num_scene_kinds;
@@ -134,9 +191,8 @@ void scene_renew(struct scene *scene);
 void scene_act(struct scene *scene, enum act act);
 /* The daemon's memory of the two QPs' states. */
 uint32_t scene_state(const struct scene *scene, unsigned int side);
-/* Without looking at what the memory says, as liars do. */
-void post_raw(struct scene *scene, struct side *side, uint8_t opcode);
-void recv_raw(struct side *side);
+/* So many rounds of the engine, if it is polled. */
+void poll_some(struct scene *scene, unsigned int most);
 
 /* False: its progress is the device's own. */
 static inline bool has_memory(const struct side *side)
@@ -145,6 +201,11 @@ static inline bool has_memory(const struct side *side)
 }
 
 void fields_list(struct scene *scene);
+void fields_of_rings(struct scene *scene);
+/* A new one, of a word, that is some bits of it; its name is asked for once. */
+struct field *field_add(struct scene *scene, enum kind kind, void *at, uint8_t bytes);
+void field_name(const struct scene *scene, struct field *field, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 /* -1: there is none. */
 int field_find(const struct scene *scene, const char *name);
 uint64_t field_get(const struct field *field);
@@ -158,9 +219,18 @@ uint64_t field_value(const struct scene *scene, const struct field *field, unsig
  */
 bool lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct lie *lie);
 void lie_tell(struct scene *scene, const struct lie *lie);
+/* For who makes consistent ones: the field of that side; none is no poke. */
+uint32_t lie_below(uint64_t *seed, uint32_t bound);
+void lie_poke(const struct scene *scene, struct lie *lie, const char *side, const char *name,
+	      uint64_t value);
+uint64_t lie_get(const struct scene *scene, const char *side, const char *name);
+void lie_of_rings(const struct scene *scene, uint64_t *seed, struct lie *lie);
 int lie_print(const struct scene *scene, const struct lie *lie, char *text, size_t size);
 bool lie_parse(const struct scene *scene, char *text, struct lie *lie);
 
+/* Of the verbs provider's rings, while engines run. */
+void send_honest(struct scene *scene);
+void revive(struct scene *scene, unsigned int side);
 /* How many lies were told. */
 uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double seconds);
 
@@ -171,14 +241,16 @@ struct before {
 };
 void lie_note(const struct scene *scene, const struct lie *lie, struct before *before);
 void lie_take_back(struct scene *scene, const struct lie *lie, const struct before *before);
-/* What the gates say of the progress as it is; what they let through is looked at. */
-bool gates_refuse(const struct scene *scene);
+bool gates_refuse(const struct scene *scene); /* of the verbs provider's rings */
 
 /* What has to be true after each lie, of the liars' QPs and of the honest pair, before which: */
 void oracle_begin(struct scene *scene);
 void oracle_check(const struct scene *scene);
 /* Only of how far the liars' QPs are. */
 void oracle_progress(const struct scene *scene);
+/* A message of the honest pair, and its completions. */
+void honest_post(struct scene *scene);
+bool honest_take(struct scene *scene, unsigned int side, struct honest *taken);
 /* Of what a gate has let through. */
 struct simhca_requester;
 struct simhca_responder;

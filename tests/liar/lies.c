@@ -6,7 +6,7 @@
  */
 #include "liar.h"
 
-static uint32_t below(uint64_t *seed, uint32_t bound)
+uint32_t lie_below(uint64_t *seed, uint32_t bound)
 {
 	return test_random(seed) % bound;
 }
@@ -35,8 +35,8 @@ static int field_of(const struct scene *scene, const char *side, const char *nam
 	return field_find(scene, whole);
 }
 
-static void poke_name(const struct scene *scene, struct lie *lie, const char *side,
-		      const char *name, uint64_t value)
+void lie_poke(const struct scene *scene, struct lie *lie, const char *side, const char *name,
+	      uint64_t value)
 {
 	int field = field_of(scene, side, name);
 
@@ -44,7 +44,7 @@ static void poke_name(const struct scene *scene, struct lie *lie, const char *si
 		poke(lie, (unsigned int)field, value);
 }
 
-static uint64_t get(const struct scene *scene, const char *side, const char *name)
+uint64_t lie_get(const struct scene *scene, const char *side, const char *name)
 {
 	int field = field_of(scene, side, name);
 
@@ -53,8 +53,8 @@ static uint64_t get(const struct scene *scene, const char *side, const char *nam
 
 static void poke_any(const struct scene *scene, uint64_t *seed, struct lie *lie, bool core)
 {
-	poke_value(scene, lie, below(seed, core ? scene->cores : scene->fields),
-		   below(seed, VALUES));
+	poke_value(scene, lie, lie_below(seed, core ? scene->cores : scene->fields),
+		   lie_below(seed, VALUES));
 }
 
 /* ------------------------------------------------------------------------ consistent ones */
@@ -66,7 +66,7 @@ static uint32_t distance(uint64_t *seed)
 		0x100, 0x10000, 0x3fffff, 0x400000, 0x7ffffe, 0x7fffff, 0x800000, 0x800001, 0xffffff
 	};
 
-	return some[below(seed, ARRAY_SIZE(some))];
+	return some[lie_below(seed, ARRAY_SIZE(some))];
 }
 
 /* Messages under way of PSNs that follow each other, and how far each of the PSNs is. */
@@ -74,100 +74,102 @@ static void chain(const struct scene *scene, uint64_t *seed, struct lie *lie)
 {
 	static const char *const psns[] = { "req.psn_una", "req.psn_send", "req.psn_sent",
 					    "req.psn_next" };
-	const char *side = below(seed, 4) ? "a" : "b", *peer = *side == 'a' ? "b" : "a";
-	uint32_t first = (uint32_t)get(scene, side, "flight0.first"), psn = first, send = 0;
-	uint32_t oldest = (uint32_t)get(scene, side, "req.oldest");
-	bool keeps_last = below(seed, 2);
+	const char *side = lie_below(seed, 4) ? "a" : "b", *peer = *side == 'a' ? "b" : "a";
+	uint32_t first = (uint32_t)lie_get(scene, side, "flight0.first"), psn = first, send = 0;
+	uint32_t oldest = (uint32_t)lie_get(scene, side, "req.oldest");
+	bool keeps_last = lie_below(seed, 2);
 
 	for (unsigned int i = 0; i < 4; i++) {
 		psn = (psn + distance(seed)) & SIMHCA_PSN_MASK;
 		if (i == 3 && keeps_last)
-			psn = (uint32_t)get(scene, side, psns[3]);
+			psn = (uint32_t)lie_get(scene, side, psns[3]);
 		if (i == 1)
 			send = psn;
-		poke_name(scene, lie, side, psns[i], psn);
+		lie_poke(scene, lie, side, psns[i], psn);
 	}
-	if (below(seed, 2)) { /* the messages end where the chain does */
+	if (lie_below(seed, 2)) { /* the messages end where the chain does */
 		static const uint16_t opcodes[] = { 0, 2, 4, 5, 7, 9, 25 };
-		uint32_t count = 1 + below(seed, 3), reads = 0;
+		uint32_t count = 1 + lie_below(seed, 3), reads = 0;
 
-		if (!below(seed, 8))
-			count = below(seed, 66);
+		if (!lie_below(seed, 8))
+			count = lie_below(seed, 66);
 		for (uint32_t i = 0; i < count && i < 3; i++) {
-			uint64_t opcode = get(scene, side, "flight0.opcode");
-			uint32_t last = i + 1 < count ? first + below(seed, 3) : psn - 1;
+			uint64_t opcode = lie_get(scene, side, "flight0.opcode");
+			uint32_t last = i + 1 < count ? first + lie_below(seed, 3) : psn - 1;
 			char name[32];
 
-			if (!below(seed, 3))
-				opcode = opcodes[below(seed, ARRAY_SIZE(opcodes))];
+			if (!lie_below(seed, 3))
+				opcode = opcodes[lie_below(seed, ARRAY_SIZE(opcodes))];
 			reads += opcode == 4 || opcode == 5 || opcode == 25;
 			snprintf(name, sizeof(name), "flight%u.first", (oldest + i) % 64);
-			poke_name(scene, lie, side, name, first);
+			lie_poke(scene, lie, side, name, first);
 			snprintf(name, sizeof(name), "flight%u.last", (oldest + i) % 64);
-			poke_name(scene, lie, side, name, last);
+			lie_poke(scene, lie, side, name, last);
 			snprintf(name, sizeof(name), "flight%u.opcode", (oldest + i) % 64);
-			poke_name(scene, lie, side, name, opcode);
+			lie_poke(scene, lie, side, name, opcode);
 			first = last + 1;
 		}
-		poke_name(scene, lie, side, "req.count", count);
-		poke_name(scene, lie, side, "req.reads", reads);
-		if (below(seed, 2))
-			poke_name(scene, lie, side, "sq_pi", oldest + count + below(seed, 3) - 1);
+		lie_poke(scene, lie, side, "req.count", count);
+		lie_poke(scene, lie, side, "req.reads", reads);
+		if (lie_below(seed, 2))
+			lie_poke(scene, lie, side, "sq_pi",
+				 oldest + count + lie_below(seed, 3) - 1);
 	}
-	if (below(seed, 2)) /* and the peer waits for just that */
-		poke_name(scene, lie, peer, "resp.epsn", send);
-	if (below(seed, 2))
-		poke_name(scene, lie, peer, "resp.in_message", 1);
-	if (below(seed, 2))
-		poke_name(scene, lie, side, "req.wait", below(seed, 6));
+	if (lie_below(seed, 2)) /* and the peer waits for just that */
+		lie_poke(scene, lie, peer, "resp.epsn", send);
+	if (lie_below(seed, 2))
+		lie_poke(scene, lie, peer, "resp.in_message", 1);
+	if (lie_below(seed, 2))
+		lie_poke(scene, lie, side, "req.wait", lie_below(seed, 6));
 }
 
 /* So many messages as the ring has, or not, which is all that is wrong. */
 static void messages(const struct scene *scene, uint64_t *seed, struct lie *lie)
 {
-	const char *side = below(seed, 4) ? "a" : "b";
-	uint32_t psn = (uint32_t)get(scene, side, "req.psn_next"), first = psn;
-	uint32_t count = below(seed, 4), oldest = below(seed, 4) ? 0 : 0xffffffff, reads = 0;
+	const char *side = lie_below(seed, 4) ? "a" : "b";
+	uint32_t psn = (uint32_t)lie_get(scene, side, "req.psn_next"), first = psn;
+	uint32_t count = lie_below(seed, 4), oldest = lie_below(seed, 4) ? 0 : 0xffffffff,
+		 reads = 0;
 
 	for (uint32_t i = 0; i < count && i < 3; i++) {
 		static const uint16_t opcodes[] = { 2, 0, 4, 2, 2, 25 };
-		uint16_t opcode = opcodes[below(seed, ARRAY_SIZE(opcodes))];
+		uint16_t opcode = opcodes[lie_below(seed, ARRAY_SIZE(opcodes))];
 		char name[32];
 
 		reads += opcode == 4 || opcode == 25;
 		snprintf(name, sizeof(name), "flight%u.first", (oldest + i) % 64);
-		poke_name(scene, lie, side, name, psn);
+		lie_poke(scene, lie, side, name, psn);
 		snprintf(name, sizeof(name), "flight%u.last", (oldest + i) % 64);
-		psn += below(seed, 2);
-		poke_name(scene, lie, side, name, psn++);
+		psn += lie_below(seed, 2);
+		lie_poke(scene, lie, side, name, psn++);
 		snprintf(name, sizeof(name), "flight%u.opcode", (oldest + i) % 64);
-		poke_name(scene, lie, side, name, opcode);
+		lie_poke(scene, lie, side, name, opcode);
 	}
-	poke_name(scene, lie, side, "req.oldest", oldest);
-	poke_name(scene, lie, side, "req.count", count);
-	poke_name(scene, lie, side, "req.reads", reads);
-	poke_name(scene, lie, side, "req.psn_una", first);
-	poke_name(scene, lie, side, "req.psn_send", below(seed, 2) ? first : psn);
-	poke_name(scene, lie, side, "req.psn_sent", below(seed, 2) ? first : psn);
-	poke_name(scene, lie, side, "req.psn_next", psn);
-	poke_name(scene, lie, side, "req.alone", below(seed, 2));
-	poke_name(scene, lie, side, "req.answered", !below(seed, 4));
-	poke_name(scene, lie, side, "req.wait", below(seed, 2) ? 0 : below(seed, 6));
-	poke_name(scene, lie, side, "sq_pi", oldest + count + below(seed, 3));
+	lie_poke(scene, lie, side, "req.oldest", oldest);
+	lie_poke(scene, lie, side, "req.count", count);
+	lie_poke(scene, lie, side, "req.reads", reads);
+	lie_poke(scene, lie, side, "req.psn_una", first);
+	lie_poke(scene, lie, side, "req.psn_send", lie_below(seed, 2) ? first : psn);
+	lie_poke(scene, lie, side, "req.psn_sent", lie_below(seed, 2) ? first : psn);
+	lie_poke(scene, lie, side, "req.psn_next", psn);
+	lie_poke(scene, lie, side, "req.alone", lie_below(seed, 2));
+	lie_poke(scene, lie, side, "req.answered", !lie_below(seed, 4));
+	lie_poke(scene, lie, side, "req.wait", lie_below(seed, 2) ? 0 : lie_below(seed, 6));
+	lie_poke(scene, lie, side, "sq_pi", oldest + count + lie_below(seed, 3));
 }
 
 /* Nothing is under way; the daemon may know better. */
 static void nothing(const struct scene *scene, uint64_t *seed, struct lie *lie)
 {
-	const char *side = below(seed, 4) ? "a" : "b";
+	const char *side = lie_below(seed, 4) ? "a" : "b";
 
-	poke_name(scene, lie, side, "req.count", 0);
-	poke_name(scene, lie, side, "req.reads", 0);
-	poke_name(scene, lie, side, "req.alone", below(seed, 2));
-	poke_name(scene, lie, side, "req.wait", below(seed, 6));
-	if (below(seed, 2))
-		poke_name(scene, lie, side, "sq_pi",
-			  get(scene, side, "req.oldest") + below(seed, RING + 2));
+	lie_poke(scene, lie, side, "req.count", 0);
+	lie_poke(scene, lie, side, "req.reads", 0);
+	lie_poke(scene, lie, side, "req.alone", lie_below(seed, 2));
+	lie_poke(scene, lie, side, "req.wait", lie_below(seed, 6));
+	if (lie_below(seed, 2))
+		lie_poke(scene, lie, side, "sq_pi",
+			 lie_get(scene, side, "req.oldest") + lie_below(seed, RING + 2));
 	lie->act[0] = ACT_NO_READS;
 	lie->act[1] = ACT_POST;
 	lie->act[2] = ACT_RTS;
@@ -177,104 +179,103 @@ static void nothing(const struct scene *scene, uint64_t *seed, struct lie *lie)
 /* The responder is in the middle of something. */
 static void answers(const struct scene *scene, uint64_t *seed, struct lie *lie)
 {
-	const char *side = below(seed, 4) ? "b" : "a", *peer = *side == 'a' ? "b" : "a";
-	uint32_t epsn = (uint32_t)get(scene, peer, "req.psn_send");
+	const char *side = lie_below(seed, 4) ? "b" : "a", *peer = *side == 'a' ? "b" : "a";
+	uint32_t epsn = (uint32_t)lie_get(scene, peer, "req.psn_send");
 	const struct side *own = *side == 'a' ? &scene->bad->a : &scene->bad->b;
 
-	poke_name(scene, lie, side, "resp.epsn", epsn + (below(seed, 3) ? 0 : distance(seed)));
-	poke_name(scene, lie, side, "resp.in_message", below(seed, 2));
-	poke_name(scene, lie, side, "resp.write", below(seed, 2));
-	poke_name(scene, lie, side, "resp.have_recv", below(seed, 2));
-	if (below(seed, 2)) {
-		poke_name(scene, lie, side, "resp.owed", below(seed, 3));
-		poke_name(scene, lie, side, "resp.read.psn", epsn - below(seed, 2));
-		poke_name(scene, lie, side, "resp.read.va",
-			  own->mr->iova + below(seed, BUFFER + 2));
-		poke_name(scene, lie, side, "resp.read.rkey", own->mr->rkey);
-		poke_name(scene, lie, side, "resp.read.left",
-			  below(seed, 2) ? below(seed, BUFFER) : 0x40000000);
+	lie_poke(scene, lie, side, "resp.epsn", epsn + (lie_below(seed, 3) ? 0 : distance(seed)));
+	lie_poke(scene, lie, side, "resp.in_message", lie_below(seed, 2));
+	lie_poke(scene, lie, side, "resp.write", lie_below(seed, 2));
+	lie_poke(scene, lie, side, "resp.have_recv", lie_below(seed, 2));
+	if (lie_below(seed, 2)) {
+		lie_poke(scene, lie, side, "resp.owed", lie_below(seed, 3));
+		lie_poke(scene, lie, side, "resp.read.psn", epsn - lie_below(seed, 2));
+		lie_poke(scene, lie, side, "resp.read.va",
+			 own->mr->iova + lie_below(seed, BUFFER + 2));
+		lie_poke(scene, lie, side, "resp.read.rkey", own->mr->rkey);
+		lie_poke(scene, lie, side, "resp.read.left",
+			 lie_below(seed, 2) ? lie_below(seed, BUFFER) : 0x40000000);
 	}
-	if (below(seed, 2)) {
-		poke_name(scene, lie, side, "resp.va", own->mr->iova + below(seed, BUFFER + 2));
-		poke_name(scene, lie, side, "resp.rkey", own->mr->rkey);
-		poke_name(scene, lie, side, "resp.left",
-			  below(seed, 2) ? below(seed, BUFFER) : 0x40000000);
-		poke_name(scene, lie, side, "resp.offset",
-			  below(seed, 2) ? below(seed, BUFFER) : 0x40000000 - below(seed, 2048));
+	if (lie_below(seed, 2)) {
+		lie_poke(scene, lie, side, "resp.va", own->mr->iova + lie_below(seed, BUFFER + 2));
+		lie_poke(scene, lie, side, "resp.rkey", own->mr->rkey);
+		lie_poke(scene, lie, side, "resp.left",
+			 lie_below(seed, 2) ? lie_below(seed, BUFFER) : 0x40000000);
+		lie_poke(scene, lie, side, "resp.offset",
+			 lie_below(seed, 2) ? lie_below(seed, BUFFER)
+					    : 0x40000000 - lie_below(seed, 2048));
 	}
-	if (below(seed, 2)) { /* it comes to a request that was answered */
-		poke_name(scene, lie, side, "resp.answers", 1);
-		poke_name(scene, lie, side, "answered0.psn", epsn);
-		poke_name(scene, lie, side, "answered0.op", below(seed, 12));
-		poke_name(scene, lie, side, "answered0.length",
-			  below(seed, 2) ? 256 : UINT64_MAX >> below(seed, 64));
-		poke_name(scene, lie, side, "answered0.va", own->mr->iova);
-		poke_name(scene, lie, side, "answered0.rkey", own->mr->rkey);
-		poke_name(scene, lie, side, "resp.epsn", epsn + 1 + distance(seed));
+	if (lie_below(seed, 2)) { /* it comes to a request that was answered */
+		lie_poke(scene, lie, side, "resp.answers", 1);
+		lie_poke(scene, lie, side, "answered0.psn", epsn);
+		lie_poke(scene, lie, side, "answered0.op", lie_below(seed, 12));
+		lie_poke(scene, lie, side, "answered0.length",
+			 lie_below(seed, 2) ? 256 : UINT64_MAX >> lie_below(seed, 64));
+		lie_poke(scene, lie, side, "answered0.va", own->mr->iova);
+		lie_poke(scene, lie, side, "answered0.rkey", own->mr->rkey);
+		lie_poke(scene, lie, side, "resp.epsn", epsn + 1 + distance(seed));
 	}
-	if (below(seed, 2))
-		poke_name(scene, lie, side, "resp.rq_ci",
-			  get(scene, side, "rq_pi") - below(seed, RING + 2));
+	if (lie_below(seed, 2))
+		lie_poke(scene, lie, side, "resp.rq_ci",
+			 lie_get(scene, side, "rq_pi") - lie_below(seed, RING + 2));
 }
 
 /* A queue that is somewhere else, as a whole. */
 static void queues(const struct scene *scene, uint64_t *seed, struct lie *lie)
 {
 	static const char *const cqs[] = { "scq", "rcq" };
-	const char *side = below(seed, 2) ? "a" : "b", *cq = cqs[below(seed, 2)];
+	const char *side = lie_below(seed, 2) ? "a" : "b", *cq = cqs[lie_below(seed, 2)];
 	uint32_t base = field_value(scene, &scene->field[0], 0) ? 0 : test_random(seed);
 	char name[16];
 
-	if (below(seed, 2))
-		base = (uint32_t) - (int32_t)below(seed, 20);
-	if (below(seed, 2)) {
+	if (lie_below(seed, 2))
+		base = (uint32_t) - (int32_t)lie_below(seed, 20);
+	if (lie_below(seed, 2)) {
 		snprintf(name, sizeof(name), "%s.ci", cq);
-		poke_name(scene, lie, side, name, base);
+		lie_poke(scene, lie, side, name, base);
 		snprintf(name, sizeof(name), "%s.pi", cq);
-		poke_name(scene, lie, side, name, base + below(seed, CQ_RING + 2));
+		lie_poke(scene, lie, side, name, base + lie_below(seed, CQ_RING + 2));
 		for (unsigned int i = 0; i < 2; i++) {
 			snprintf(name, sizeof(name), "%s%u.claim", cq, i);
-			poke_name(scene, lie, side, name, base + below(seed, 20));
+			lie_poke(scene, lie, side, name, base + lie_below(seed, 20));
 			snprintf(name, sizeof(name), "%s%u.claimant", cq, i);
-			poke_name(scene, lie, side, name, 1 + below(seed, 2));
+			lie_poke(scene, lie, side, name, 1 + lie_below(seed, 2));
 			snprintf(name, sizeof(name), "%s%u.seq", cq, i);
-			poke_name(scene, lie, side, name, base + below(seed, 20));
+			lie_poke(scene, lie, side, name, base + lie_below(seed, 20));
 		}
 	}
-	if (below(seed, 2)) {
+	if (lie_below(seed, 2)) {
 		const char *of = scene->srq ? "srq" : side;
 
 		snprintf(name, sizeof(name), scene->srq ? "pi" : "rq.pi");
-		poke_name(scene, lie, of, name, base + below(seed, RING + 2));
+		lie_poke(scene, lie, of, name, base + lie_below(seed, RING + 2));
 		snprintf(name, sizeof(name), scene->srq ? "ci" : "rq.ci");
-		poke_name(scene, lie, of, name, base);
+		lie_poke(scene, lie, of, name, base);
 		snprintf(name, sizeof(name), scene->srq ? "claimant" : "rq.claimant");
-		poke_name(scene, lie, of, name, below(seed, 300));
+		lie_poke(scene, lie, of, name, lie_below(seed, 300));
 		snprintf(name, sizeof(name), scene->srq ? "claimed1" : "rq.claimed1");
-		poke_name(scene, lie, of, name, base - below(seed, 3));
-		poke_name(scene, lie, "b", "resp.claim", base - below(seed, 3));
+		lie_poke(scene, lie, of, name, base - lie_below(seed, 3));
+		lie_poke(scene, lie, "b", "resp.claim", base - lie_below(seed, 3));
 	}
-	if (below(seed, 2)) {
-		poke_name(scene, lie, side, "rq_pi", base + below(seed, RING + 2));
-		poke_name(scene, lie, side, "resp.rq_ci", base);
+	if (lie_below(seed, 2)) {
+		lie_poke(scene, lie, side, "rq_pi", base + lie_below(seed, RING + 2));
+		lie_poke(scene, lie, side, "resp.rq_ci", base);
 	}
-	if (below(seed, 2)) {
-		poke_name(scene, lie, side, "req.oldest", base);
-		poke_name(scene, lie, side, "sq_pi", base + below(seed, RING + 2));
+	if (lie_below(seed, 2)) {
+		lie_poke(scene, lie, side, "req.oldest", base);
+		lie_poke(scene, lie, side, "sq_pi", base + lie_below(seed, RING + 2));
 	}
 }
 
-static void consistent(const struct scene *scene, uint64_t *seed, struct lie *lie)
+void lie_of_rings(const struct scene *scene, uint64_t *seed, struct lie *lie)
 {
 	static void (*const kinds[])(const struct scene *, uint64_t *, struct lie *) = {
 		chain, chain, messages, nothing, answers, queues,
 	};
 
-	kinds[below(seed, ARRAY_SIZE(kinds))](scene, seed, lie);
-	if (!below(seed, 3))
-		kinds[below(seed, ARRAY_SIZE(kinds))](scene, seed, lie);
-	for (uint32_t more = below(seed, 3); more; more--)
-		poke_any(scene, seed, lie, below(seed, 2));
+	kinds[lie_below(seed, ARRAY_SIZE(kinds))](scene, seed, lie);
+	if (!lie_below(seed, 3))
+		kinds[lie_below(seed, ARRAY_SIZE(kinds))](scene, seed, lie);
 }
 
 /* ------------------------------------------------------------------------------ in order */
@@ -298,13 +299,14 @@ bool lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct 
 	memset(lie, 0, sizeof(*lie));
 	for (int i = 0; i < 4; i++)
 		test_random(&random);
-	lie->turns = below(&random, 8) ? 2 : (uint8_t)below(&random, 3);
-	lie->copies = below(&random, 8) ? 0 : (uint8_t)(1 + below(&random, 2));
+	lie->turns = lie_below(&random, 8) ? 2 : (uint8_t)lie_below(&random, 3);
+	lie->copies = lie_below(&random, 8) ? 0 : (uint8_t)(1 + lie_below(&random, 2));
 	for (unsigned int i = 0; i < 2; i++)
-		lie->act[i] = below(&random, 4) ? (uint8_t)scene->kind->acts[below(&random, 3)]
-						: (uint8_t)below(&random, ACTS);
-	if (!below(&random, 3))
-		lie->act[2] = (uint8_t)below(&random, ACTS);
+		lie->act[i] = lie_below(&random, 4)
+				      ? (uint8_t)scene->kind->acts[lie_below(&random, 3)]
+				      : (uint8_t)lie_below(&random, ACTS);
+	if (!lie_below(&random, 3))
+		lie->act[2] = (uint8_t)lie_below(&random, ACTS);
 	if (number % 2 && number / 2 < singles) {
 		poke_value(scene, lie, (unsigned int)(number / 2 / VALUES), number / 2 % VALUES);
 		return true;
@@ -315,25 +317,23 @@ bool lie_make(const struct scene *scene, uint64_t seed, uint64_t number, struct 
 		nth_pair(scene, seed % 1000 * 1000000 + number / 8, false, lie);
 	else if (number % 4 == 3)
 		for (unsigned int i = 0; i < 3; i++)
-			poke_any(scene, &random, lie, below(&random, 4));
-	else
-		consistent(scene, &random, lie);
+			poke_any(scene, &random, lie, lie_below(&random, 4));
+	else {
+		scene->rings->consistent(scene, &random, lie);
+		for (uint32_t more = lie_below(&random, 3); more; more--)
+			poke_any(scene, &random, lie, lie_below(&random, 2));
+	}
 	return false;
 }
 
 void lie_tell(struct scene *scene, const struct lie *lie)
 {
-	struct side *sides[] = { &scene->bad->a, &scene->bad->b };
-
 	for (unsigned int i = 0; i < lie->pokes; i++)
 		field_put(&scene->field[lie->poke[i].field], lie->poke[i].value, lie->turns,
 			  lie->copies);
-	for (unsigned int i = 0; i < 2; i++) {
-		if (!has_memory(sides[i]))
-			continue;
-		atomic_fetch_add(&sides[i]->qp->state->req_owner.generation, lie->turns);
-		atomic_fetch_add(&sides[i]->qp->state->resp_owner.generation, lie->turns);
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		if (scene->generation[i / 2][i % 2])
+			atomic_fetch_add(scene->generation[i / 2][i % 2], lie->turns);
 }
 
 /* --------------------------------------------------------------------------- in words */
@@ -357,10 +357,10 @@ int lie_print(const struct scene *scene, const struct lie *lie, char *text, size
 		uint64_t value = lie->poke[i].value, offset;
 
 		used += snprintf(text + used, size - (size_t)used, " %s=", field->name);
-		if (field->kind == ADDRESS && is_at(value, scene->bad->a.mr, &offset))
+		if (field->kind == ADDRESS && is_at(value, scene->mr[0], &offset))
 			used += snprintf(text + used, size - (size_t)used, "a+%#llx",
 					 (unsigned long long)offset);
-		else if (field->kind == ADDRESS && is_at(value, scene->bad->b.mr, &offset))
+		else if (field->kind == ADDRESS && is_at(value, scene->mr[1], &offset))
 			used += snprintf(text + used, size - (size_t)used, "b+%#llx",
 					 (unsigned long long)offset);
 		else
@@ -395,7 +395,7 @@ static bool parse_word(const struct scene *scene, char *word, struct lie *lie, u
 		return false;
 	*is++ = 0;
 	if (is[0] && is[1] == '+') {
-		base = *is == 'a' ? scene->bad->a.mr->iova : scene->bad->b.mr->iova;
+		base = *is == 'a' ? scene->mr[0]->iova : scene->mr[1]->iova;
 		is += 2;
 	}
 	value = base + strtoull(is, NULL, 0);

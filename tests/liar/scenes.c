@@ -16,7 +16,7 @@
 
 static struct lossy lossy;
 
-static void poll_some(struct scene *scene, unsigned int most)
+void poll_some(struct scene *scene, unsigned int most)
 {
 	if (scene->world->threaded)
 		return;
@@ -65,7 +65,7 @@ static void put_wqe(struct side *side, const struct simhca_send_wqe *wqe, const 
 	qp_ring(qp);
 }
 
-void post_raw(struct scene *scene, struct side *side, uint8_t opcode)
+static void post_raw(struct scene *scene, struct side *side, uint8_t opcode)
 {
 	struct simhca_send_wqe wqe = wqe_of(scene, side, opcode);
 	struct simhca_sge one = sge(side->mr, 0, 64);
@@ -86,7 +86,7 @@ static void send_inline(struct scene *scene, struct side *side)
 	put_wqe(side, &wqe, body, sizeof(body));
 }
 
-void recv_raw(struct side *side)
+static void recv_raw(struct side *side)
 {
 	struct simhca_recv_wqe wqe = { .wr_id = 1, .num_sge = 1 };
 	struct simhca_sge one = sge(side->mr, 0, BUFFER);
@@ -404,47 +404,83 @@ static void make_raw_srq(struct scene *scene, struct options *options)
 	}
 
 const struct scene_kind scene_kinds[] = {
-	{ "rc-rnr", IBV_QPT_RC, make_plain, waits_rnr, WAITS_RECV, false, false },
-	{ "rc-idle", IBV_QPT_RC, make_plain, idle, WAITS_POST, false, false },
-	{ "rc-answer", IBV_QPT_RC, make_plain, waits_answer, WAITS_TIME, false, false },
-	{ "rc-read", IBV_QPT_RC, make_plain, waits_read, WAITS_TIME, false, false },
-	{ "rc-read-inv", IBV_QPT_RC, make_plain, waits_read_inv, WAITS_TIME, false, false },
-	{ "rc-many", IBV_QPT_RC, make_plain, many_under_way, WAITS_TIME, false, true },
-	{ "rc-fault", IBV_QPT_RC, make_absent, waits_fault, WAITS_PAGES, false, false },
-	{ "rc-fault-write", IBV_QPT_RC, make_absent, waits_fault_write, WAITS_PAGES, false, false },
-	{ "rc-fault-read", IBV_QPT_RC, make_absent, waits_fault_read, WAITS_PAGES, false, false },
+	{ "rc-rnr", IBV_QPT_RC, make_plain, waits_rnr, WAITS_RECV, false, false, NULL },
+	{ "rc-idle", IBV_QPT_RC, make_plain, idle, WAITS_POST, false, false, NULL },
+	{ "rc-answer", IBV_QPT_RC, make_plain, waits_answer, WAITS_TIME, false, false, NULL },
+	{ "rc-read", IBV_QPT_RC, make_plain, waits_read, WAITS_TIME, false, false, NULL },
+	{ "rc-read-inv", IBV_QPT_RC, make_plain, waits_read_inv, WAITS_TIME, false, false, NULL },
+	{ "rc-many", IBV_QPT_RC, make_plain, many_under_way, WAITS_TIME, false, true, NULL },
+	{ "rc-fault", IBV_QPT_RC, make_absent, waits_fault, WAITS_PAGES, false, false, NULL },
+	{ "rc-fault-write", IBV_QPT_RC, make_absent, waits_fault_write, WAITS_PAGES, false, false,
+	  NULL },
+	{ "rc-fault-read", IBV_QPT_RC, make_absent, waits_fault_read, WAITS_PAGES, false, false,
+	  NULL },
 	{ "rc-fault-peer", IBV_QPT_RC, make_peer_absent, waits_fault_write, WAITS_PAGES, false,
-	  false },
-	{ "rc-drains", IBV_QPT_RC, make_plain, drains, WAITS_RTS, false, false },
-	{ "rc-drained", IBV_QPT_RC, make_plain, drained, WAITS_RTS, false, false },
-	{ "rc-flushes", IBV_QPT_RC, make_plain, flushes, WAITS_POST, false, false },
-	{ "rc-no-sq", IBV_QPT_RC, make_without_sq, idle, WAITS_POST, false, false },
-	{ "rc-no-rq", IBV_QPT_RC, make_without_rq, waits_rnr, WAITS_RECV, false, false },
-	{ "rc-no-queues", IBV_QPT_RC, make_without_queues, idle, WAITS_POST, false, false },
-	{ "rc-srq-rnr", IBV_QPT_RC, make_srq, waits_rnr, WAITS_RECV, false, false },
-	{ "rc-srq-idle", IBV_QPT_RC, make_srq, idle, WAITS_POST, false, false },
-	{ "rc-fastpath", IBV_QPT_RC, make_with_fastpath, idle, WAITS_STEP, true, false },
-	{ "rc-fastpath-srq", IBV_QPT_RC, make_with_fastpath_srq, waits_rnr, WAITS_STEP, true,
-	  false },
-	{ "uc-idle", IBV_QPT_UC, make_plain, idle, WAITS_POST, false, false },
-	{ "uc-fault", IBV_QPT_UC, make_absent, waits_fault, WAITS_PAGES, false, false },
-	{ "uc-stops", IBV_QPT_UC, make_plain, stops, WAITS_RTS, false, false },
-	{ "uc-drained", IBV_QPT_UC, make_plain, drained, WAITS_RTS, false, false },
-	{ "ud-idle", IBV_QPT_UD, make_plain, idle, WAITS_POST, false, false },
-	{ "ud-fault", IBV_QPT_UD, make_absent, waits_fault, WAITS_PAGES, false, false },
-	{ "ud-fastpath", IBV_QPT_UD, make_with_fastpath, idle, WAITS_STEP, true, false },
-	{ "ud-fastpath-srq", IBV_QPT_UD, make_with_fastpath_srq, idle, WAITS_STEP, true, false },
-	{ "raw-idle", IBV_QPT_RAW_PACKET, make_raw, idle, WAITS_POST, false, false },
-	{ "raw-stops", IBV_QPT_RAW_PACKET, make_raw, stops, WAITS_RTS, false, false },
-	{ "raw-srq", IBV_QPT_RAW_PACKET, make_raw_srq, idle, WAITS_POST, false, false },
-	{ "xrc-rnr", IBV_QPT_XRC_RECV, make_xrc, waits_rnr, WAITS_RECV, false, false },
-	{ "xrc-idle", IBV_QPT_XRC_RECV, make_xrc, idle, WAITS_POST, false, false },
-	{ "tm-fetches", IBV_QPT_RC, make_tagged, fetches, WAITS_PAGES, false, false },
-	{ "tm-fetches-sqd", IBV_QPT_RC, make_tagged, fetches_in_sqd, WAITS_RTS, false, false },
+	  false, NULL },
+	{ "rc-drains", IBV_QPT_RC, make_plain, drains, WAITS_RTS, false, false, NULL },
+	{ "rc-drained", IBV_QPT_RC, make_plain, drained, WAITS_RTS, false, false, NULL },
+	{ "rc-flushes", IBV_QPT_RC, make_plain, flushes, WAITS_POST, false, false, NULL },
+	{ "rc-no-sq", IBV_QPT_RC, make_without_sq, idle, WAITS_POST, false, false, NULL },
+	{ "rc-no-rq", IBV_QPT_RC, make_without_rq, waits_rnr, WAITS_RECV, false, false, NULL },
+	{ "rc-no-queues", IBV_QPT_RC, make_without_queues, idle, WAITS_POST, false, false, NULL },
+	{ "rc-srq-rnr", IBV_QPT_RC, make_srq, waits_rnr, WAITS_RECV, false, false, NULL },
+	{ "rc-srq-idle", IBV_QPT_RC, make_srq, idle, WAITS_POST, false, false, NULL },
+	{ "rc-fastpath", IBV_QPT_RC, make_with_fastpath, idle, WAITS_STEP, true, false, NULL },
+	{ "rc-fastpath-srq", IBV_QPT_RC, make_with_fastpath_srq, waits_rnr, WAITS_STEP, true, false,
+	  NULL },
+	{ "uc-idle", IBV_QPT_UC, make_plain, idle, WAITS_POST, false, false, NULL },
+	{ "uc-fault", IBV_QPT_UC, make_absent, waits_fault, WAITS_PAGES, false, false, NULL },
+	{ "uc-stops", IBV_QPT_UC, make_plain, stops, WAITS_RTS, false, false, NULL },
+	{ "uc-drained", IBV_QPT_UC, make_plain, drained, WAITS_RTS, false, false, NULL },
+	{ "ud-idle", IBV_QPT_UD, make_plain, idle, WAITS_POST, false, false, NULL },
+	{ "ud-fault", IBV_QPT_UD, make_absent, waits_fault, WAITS_PAGES, false, false, NULL },
+	{ "ud-fastpath", IBV_QPT_UD, make_with_fastpath, idle, WAITS_STEP, true, false, NULL },
+	{ "ud-fastpath-srq", IBV_QPT_UD, make_with_fastpath_srq, idle, WAITS_STEP, true, false,
+	  NULL },
+	{ "raw-idle", IBV_QPT_RAW_PACKET, make_raw, idle, WAITS_POST, false, false, NULL },
+	{ "raw-stops", IBV_QPT_RAW_PACKET, make_raw, stops, WAITS_RTS, false, false, NULL },
+	{ "raw-srq", IBV_QPT_RAW_PACKET, make_raw_srq, idle, WAITS_POST, false, false, NULL },
+	{ "xrc-rnr", IBV_QPT_XRC_RECV, make_xrc, waits_rnr, WAITS_RECV, false, false, NULL },
+	{ "xrc-idle", IBV_QPT_XRC_RECV, make_xrc, idle, WAITS_POST, false, false, NULL },
+	{ "tm-fetches", IBV_QPT_RC, make_tagged, fetches, WAITS_PAGES, false, false, NULL },
+	{ "tm-fetches-sqd", IBV_QPT_RC, make_tagged, fetches_in_sqd, WAITS_RTS, false, false,
+	  NULL },
+	{ "efa-idle", IBV_QPT_DRIVER, efa_make_plain, efa_idle, WAITS_POST, false, false,
+	  &efa_rings },
+	{ "efa-rnr", IBV_QPT_DRIVER, efa_make_plain, efa_waits_rnr, WAITS_RECV, false, false,
+	  &efa_rings },
+	{ "efa-writes", IBV_QPT_DRIVER, efa_make_plain, efa_writes, WAITS_POST, false, false,
+	  &efa_rings },
+	{ "efa-reads", IBV_QPT_DRIVER, efa_make_notified, efa_reads, WAITS_POST, false, false,
+	  &efa_rings },
+	{ "efa-unsolicited", IBV_QPT_DRIVER, efa_make_unsolicited, efa_writes, WAITS_POST, false,
+	  false, &efa_rings },
+	{ "efa-flushes", IBV_QPT_DRIVER, efa_make_notified, efa_flushes, WAITS_POST, false, false,
+	  &efa_rings },
+	{ "efa-no-sq", IBV_QPT_DRIVER, efa_make_without_sq, efa_idle, WAITS_POST, false, false,
+	  &efa_rings },
+	{ "efa-no-rq", IBV_QPT_DRIVER, efa_make_without_rq, efa_waits_rnr, WAITS_RECV, false, false,
+	  &efa_rings },
+	{ "efa-ud", IBV_QPT_UD, efa_make_plain, efa_idle, WAITS_POST, false, false, &efa_rings },
+	{ "efa-ud-notified", IBV_QPT_UD, efa_make_notified, efa_idle, WAITS_POST, false, false,
+	  &efa_rings },
 };
 const unsigned int num_scene_kinds = ARRAY_SIZE(scene_kinds);
 
 /* --------------------------------------------------------------------- there and back */
+
+static const struct rings verbs_rings;
+
+/* As lies name them; a region that is on demand is made anew with its pages. */
+static void name_sides(struct scene *scene)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct side *side = i ? &scene->bad->b : &scene->bad->a;
+
+		scene->mr[i] = side->mr;
+		scene->qpn[i] = side->qp->qpn;
+	}
+}
 
 static void add_part(struct scene *scene, void *at, size_t size, bool is_queue)
 {
@@ -495,34 +531,46 @@ static void list_parts(struct scene *scene)
 		add_cq(scene, scene->srq_cq);
 }
 
+static void make_rings(struct scene *scene, struct options *options)
+{
+	scene->good = pair_new(scene->world, options);
+	scene->honest_mr[0] = scene->good->a.mr;
+	scene->honest_mr[1] = scene->good->b.mr;
+	scene->honest_qpn[0] = scene->good->a.qp->qpn;
+	scene->honest_qpn[1] = scene->good->b.qp->qpn;
+	oracle_begin(scene);
+	options->type = scene->kind->type;
+	options->max_send_wr = options->max_recv_wr = RING;
+	options->max_send_sge = options->max_recv_sge = 2;
+	options->max_inline = INLINE;
+	options->cqe = CQ_RING;
+	options->buffer = BUFFER;
+	options->path_mtu = IBV_MTU_256;
+	options->slot_data = scene->kind->fast_path;
+	options->access = ALL_ACCESS;
+	scene->kind->make(scene, options);
+	name_sides(scene);
+}
+
 struct scene *scene_new(const struct scene_kind *kind, unsigned int threads)
 {
 	const struct world_config config = { .threads = threads,
 					     .device = { .fast_path = kind->fast_path,
-							 .slot_data = kind->fast_path } };
+							 .slot_data = kind->fast_path,
+							 .efa = kind->rings == &efa_rings } };
 	struct scene *scene = calloc(1, sizeof(*scene));
 	struct options options = default_options(IBV_QPT_RC);
 
 	assert_non_null(scene);
 	scene->kind = kind;
+	scene->rings = kind->rings ? kind->rings : &verbs_rings;
 	scene->world = world_new(&config);
 	lossy = (struct lossy){ .seed = 1 };
 	if (kind->lossy)
 		lossy_use(scene->world, &lossy);
 	options.same_device = true;
 	options.max_inline = NEIGHBOUR;
-	scene->good = pair_new(scene->world, &options);
-	oracle_begin(scene);
-	options.type = kind->type;
-	options.max_send_wr = options.max_recv_wr = RING;
-	options.max_send_sge = options.max_recv_sge = 2;
-	options.max_inline = INLINE;
-	options.cqe = CQ_RING;
-	options.buffer = BUFFER;
-	options.path_mtu = IBV_MTU_256;
-	options.slot_data = kind->fast_path;
-	options.access = ALL_ACCESS;
-	kind->make(scene, &options);
+	scene->rings->make(scene, &options);
 	scene->broken = true;
 	return scene;
 }
@@ -535,7 +583,7 @@ void scene_free(struct scene *scene)
 	free(scene);
 }
 
-uint32_t scene_state(const struct scene *scene, unsigned int i)
+static uint32_t state_of(const struct scene *scene, unsigned int i)
 {
 	const struct qp *qp = i ? scene->bad->b.qp : scene->bad->a.qp;
 	const struct simhca_devmem *mem = simhca_device_memory(scene->world->device[0]);
@@ -634,7 +682,7 @@ static int reset(struct qp *qp)
 	return qp_move(qp, IBV_QPS_RESET);
 }
 
-void scene_renew(struct scene *scene)
+static void renew(struct scene *scene)
 {
 	struct side *a = &scene->bad->a, *b = &scene->bad->b;
 
@@ -653,6 +701,7 @@ void scene_renew(struct scene *scene)
 
 static void remember(struct scene *scene)
 {
+	name_sides(scene);
 	if (!scene->listed) {
 		list_parts(scene);
 		fields_list(scene);
@@ -660,8 +709,6 @@ static void remember(struct scene *scene)
 	}
 	for (unsigned int i = 0; i < scene->parts; i++)
 		memcpy(scene->part[i].copy, scene->part[i].at, scene->part[i].size);
-	for (unsigned int i = 0; i < 2; i++)
-		scene->state[i] = scene_state(scene, i);
 }
 
 static void take_back(struct simhca_owner *turn, uint32_t generation)
@@ -690,18 +737,30 @@ static void bring_back(struct scene *scene)
 	}
 }
 
+uint32_t scene_state(const struct scene *scene, unsigned int side)
+{
+	return scene->rings->state(scene, side);
+}
+
+void scene_renew(struct scene *scene)
+{
+	scene->rings->renew(scene);
+}
+
 void scene_enter(struct scene *scene)
 {
 	scene->fresh = scene->broken || scene_state(scene, 0) != scene->state[0] ||
 		       scene_state(scene, 1) != scene->state[1];
 	if (!scene->fresh) {
-		bring_back(scene);
+		scene->rings->bring_back(scene);
 		return;
 	}
 	scene->broken = false;
 	scene_renew(scene);
 	scene->kind->enter(scene);
-	remember(scene);
+	scene->rings->remember(scene);
+	for (unsigned int i = 0; i < 2; i++)
+		scene->state[i] = scene_state(scene, i);
 }
 
 /* ------------------------------------------------------------------------ what happens */
@@ -711,7 +770,7 @@ static void move(struct scene *scene, enum ibv_qp_state state)
 	qp_move(scene->bad->a.qp, state); /* which may be impossible */
 }
 
-void scene_act(struct scene *scene, enum act act)
+static void act_on(struct scene *scene, enum act act)
 {
 	struct side *a = &scene->bad->a, *b = &scene->bad->b;
 	struct simhca_qp_attr none = { 0 };
@@ -785,3 +844,55 @@ void scene_act(struct scene *scene, enum act act)
 	}
 	poll_some(scene, 16);
 }
+
+void scene_act(struct scene *scene, enum act act)
+{
+	scene->rings->act(scene, act);
+}
+
+/* ------------------------------------------------------------------------- of such rings */
+
+static void ring_both(struct scene *scene)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		struct side *side = i ? &scene->bad->b : &scene->bad->a;
+
+		if (has_memory(side))
+			qp_ring(side->qp);
+	}
+}
+
+/* What a receive needs, and has: of a connection that was made anew. */
+static bool works(struct scene *scene)
+{
+	struct pair *bad = scene->bad;
+	struct simhca_cqe cqe;
+
+	recv_raw(&bad->b);
+	if (!bad->a.qp->sq || bad->b.srq)
+		return true;
+	post_raw(scene, &bad->a, SIMHCA_WR_SEND);
+	return !bad->b.qp->rq || cq_wait(bad->b.recv_cq, &cqe) ||
+	       (mpt_of(bad->a.client, bad->a.mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND) ||
+	       (mpt_of(bad->b.client, bad->b.mr->lkey)->access & SIMHCA_ACCESS_ON_DEMAND);
+}
+
+static const struct rings verbs_rings = {
+	.make = make_rings,
+	.renew = renew,
+	.remember = remember,
+	.bring_back = bring_back,
+	.list_fields = fields_of_rings,
+	.consistent = lie_of_rings,
+	.state = state_of,
+	.ring = ring_both,
+	.act = act_on,
+	.works = works,
+	.refuse = gates_refuse,
+	.check_progress = oracle_progress,
+	.check = oracle_check,
+	.post_honest = honest_post,
+	.take_honest = honest_take,
+	.revive = revive,
+	.send_honest = send_honest,
+};

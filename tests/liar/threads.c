@@ -37,8 +37,6 @@ static bool may_notify(const struct lie *lie)
 
 static void *lie_on(void *arg)
 {
-	struct side *sides[] = { &liar.scene->bad->a, &liar.scene->bad->b };
-
 	(void)arg;
 	for (uint64_t n = 0; !atomic_load(&liar.stop); n++) {
 		struct lie lie;
@@ -49,9 +47,7 @@ static void *lie_on(void *arg)
 		lie_tell(liar.scene, &lie);
 		atomic_fetch_add(&liar.lies, 1);
 		if (n % 4 == 0)
-			for (unsigned int i = 0; i < 2; i++)
-				if (has_memory(sides[i]))
-					qp_ring(sides[i]->qp);
+			liar.scene->rings->ring(liar.scene);
 		if (n % 64 == 0)
 			sched_yield();
 	}
@@ -59,8 +55,10 @@ static void *lie_on(void *arg)
 }
 
 /* As far as it comes: each step may fail by what is said meanwhile. */
-static void revive(struct side *side)
+void revive(struct scene *scene, unsigned int number)
 {
+	struct side *side = number ? &scene->bad->b : &scene->bad->a;
+
 	static const enum ibv_qp_state up[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	struct qp *qp = side->qp;
 	uint32_t mask[] = { init_mask(qp->type), rtr_mask(qp->type), rts_mask(qp->type) };
@@ -74,7 +72,7 @@ static void revive(struct side *side)
 	}
 }
 
-static void take(struct cq *cq)
+static void take(const struct scene *scene, struct cq *cq)
 {
 	const double until = now() + MOST_WAIT;
 	struct simhca_cqe cqe;
@@ -84,29 +82,28 @@ static void take(struct cq *cq)
 			caught("an honest message does not come");
 		sched_yield();
 	}
-	if (cqe.wr_id != liar.scene->message || cqe.status)
+	if (cqe.wr_id != scene->message || cqe.status)
 		caught("an honest message ends with status %u", cqe.status);
 }
 
-static void honest_message(struct pair *good)
+void send_honest(struct scene *scene)
 {
-	const uint32_t length = 64 + (uint32_t)(liar.scene->message % 8000);
+	const uint32_t length = 64 + (uint32_t)(scene->message % 8000);
+	struct pair *good = scene->good;
 
-	fill(good->a.mr->addr, length, (uint32_t)liar.scene->message);
-	recv_into(&good->b, liar.scene->message, 16384, length);
-	send_from(&good->a, liar.scene->message, 0, length);
-	take(good->a.send_cq);
-	take(good->b.recv_cq);
-	if (!filled(good->b.mr->addr + 16384, length, (uint32_t)liar.scene->message))
+	fill(good->a.mr->addr, length, (uint32_t)scene->message);
+	recv_into(&good->b, scene->message, 16384, length);
+	send_from(&good->a, scene->message, 0, length);
+	take(scene, good->a.send_cq);
+	take(scene, good->b.recv_cq);
+	if (!filled(good->b.mr->addr + 16384, length, (uint32_t)scene->message))
 		caught("an honest message has other bytes");
-	liar.scene->message++;
 }
 
 uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double seconds)
 {
 	static const enum act acts[] = { ACT_POST, ACT_RECV, ACT_POST, ACT_ANSWER, ACT_QUERY };
 	const double until = now() + seconds;
-	struct side *sides[] = { &scene->bad->a, &scene->bad->b };
 	pthread_t thread;
 
 	liar.scene = scene;
@@ -114,17 +111,18 @@ uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double second
 	atomic_store(&liar.stop, false);
 	atomic_store(&liar.lies, 0);
 	for (unsigned int i = 0; i < 2; i++) /* both engines copy to and from it */
-		sides[i]->client->mm->kind = SIMHCA_MM_PROCESS_VM;
-	revive(&scene->bad->a);
-	revive(&scene->bad->b);
+		scene->mr[i]->client->mm->kind = SIMHCA_MM_PROCESS_VM;
+	for (unsigned int i = 0; i < 2; i++)
+		scene->rings->revive(scene, i);
 	fields_list(scene);
 	assert_int_equal(0, pthread_create(&thread, NULL, lie_on, NULL));
 	for (unsigned int n = 0; now() < until; n++) {
 		if (n % 8 == 7)
 			for (unsigned int i = 0; i < 2; i++)
-				revive(sides[i]);
+				scene->rings->revive(scene, i);
 		scene_act(scene, acts[n % ARRAY_SIZE(acts)]);
-		honest_message(scene->good);
+		scene->rings->send_honest(scene);
+		scene->message++;
 	}
 	atomic_store(&liar.stop, true);
 	pthread_join(thread, NULL);
