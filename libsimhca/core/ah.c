@@ -48,6 +48,8 @@ int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 	if (av->port_num != 1)
 		return simhca_why(why, EINVAL, "port_num = %u: this device has port 1",
 				  av->port_num);
+	if (av->sl > 15)
+		return simhca_why(why, EINVAL, "sl = %u: 0 to 15", av->sl);
 	if (!av->is_global) {
 		if (!device->config.infiniband)
 			return simhca_why(

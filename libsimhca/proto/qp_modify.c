@@ -437,8 +437,12 @@ static int check(const struct simhca_qp *qp, const struct simhca_modify_qp_req *
 
 	*to = mask & SIMHCA_QP_STATE ? req->attr.qp_state : from;
 	if ((mask & SIMHCA_QP_CUR_STATE) && req->attr.cur_qp_state != from)
-		return simhca_why(why, EINVAL, "cur_qp_state = %u, but the QP is in %s",
-				  req->attr.cur_qp_state, state_name[from]);
+		return simhca_why(why, EINVAL, "cur_qp_state = %u (%s), but the QP is in %s",
+				  req->attr.cur_qp_state,
+				  req->attr.cur_qp_state < STATES
+					  ? state_name[req->attr.cur_qp_state]
+					  : "no state",
+				  state_name[from]);
 	ret = check_transition(qp, from, *to, mask, why);
 	return ret ? ret : check_values(qp, mask, &req->attr, why);
 }

@@ -190,6 +190,20 @@ static void why_full(struct shca_qp *qp, const char *otherwise, char *text, size
 			 otherwise);
 }
 
+/* Whether the list of work requests ends nowhere, as the next of one of them leads back. */
+static bool is_ring(const struct ibv_send_wr *wr)
+{
+	const struct ibv_send_wr *behind = wr;
+
+	for (unsigned int i = 1; (wr = wr->next); i++) {
+		if (wr == behind)
+			return true;
+		if (!(i & (i - 1)))
+			behind = wr;
+	}
+	return false;
+}
+
 static const char *state_name(uint32_t state)
 {
 	static const char *const names[] = { "RESET", "INIT", "RTR" };
@@ -234,6 +248,11 @@ static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, cha
 		snprintf(text, size, "it is in %s; move it to RTS first", state_name(state));
 	else if (!sq->max_wr)
 		snprintf(text, size, "it was created with max_send_wr 0");
+	else if (shca_sq_is_full(sq) && is_ring(wr))
+		snprintf(text, size,
+			 "the list of work requests is a ring, which max_send_wr, %u, ends: set "
+			 "next of its last one to NULL",
+			 sq->max_wr);
 	else if (shca_sq_is_full(sq))
 		why_full(qp, ", and so many were not polled", text, size);
 	else if (opcode >= 32 || !(shca_send_ops(type) & 1u << opcode))

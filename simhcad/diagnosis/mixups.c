@@ -83,6 +83,36 @@ static const struct session *owner_of_key(struct search *search, const struct de
 	return NULL;
 }
 
+/*
+ * Whether that program has a region of that key, in which the address is, on another device than the
+ * QP's: keys of one device mean nothing to another one, or something else.
+ */
+static bool of_another_device(struct search *search, const struct failures_access *access,
+			      const struct session *program, const char *whose)
+{
+	const struct daemon *daemon = search->daemon;
+	const struct session *session;
+	struct simhca_mr_info mr;
+
+	for (unsigned int i = 0; program && i < daemon->num_devices; i++) {
+		const struct device *device = &daemon->devices[i];
+
+		if (device == program->device)
+			continue;
+		DL_FOREACH (device->sessions, session)
+			if (session->pid == program->pid && session_is_whole(session) &&
+			    find_region(search, session, has_key, access->key, &mr) &&
+			    has_address(&mr, access->va))
+				return found(
+					search,
+					"key 0x%x is of %s MR on device %s, and the QP is on %s: "
+					"register the buffer in a PD of the QP's device",
+					access->key, whose, device->options->name,
+					program->device->options->name);
+	}
+	return false;
+}
+
 static bool is_qp_of(struct search *search, const struct device *device, uint32_t qpn)
 {
 	const struct session *session;
@@ -133,6 +163,8 @@ static bool remote_key(struct search *search, const struct failures_access *acce
 			     "key 0x%x is the peer's 0x%x with its bytes reversed: convert it once "
 			     "with htonl() and once with ntohl(), or not at all",
 			     access->key, mr.key);
+	if (of_another_device(search, access, responder, "the peer's"))
+		return true;
 	owner = owner_of_key(search, responder->device, access->key, &mr);
 	if (owner && owner != responder)
 		return found(search,
@@ -176,7 +208,8 @@ static bool remote_address(struct search *search, const struct failures_access *
 	uint64_t reversed = bswap_64(access->va);
 	struct simhca_mr_info mr;
 
-	if (memory_address(search, access, responder))
+	if (memory_address(search, access, responder) ||
+	    of_another_device(search, access, responder, "the peer's"))
 		return true;
 	if (sender != responder && find_region(search, sender, has_address, access->va, &mr))
 		return found(search,
@@ -218,6 +251,8 @@ static bool local_key(struct search *search, const struct failures_access *acces
 			     "lkey 0x%x is 0x%x with its bytes reversed: use it as it is, without "
 			     "htonl()",
 			     access->key, mr.key);
+	if (of_another_device(search, access, program, "the program's"))
+		return true;
 	owner = owner_of_key(search, program->device, access->key, &mr);
 	if (owner && owner != program)
 		return found(search,
@@ -233,7 +268,8 @@ static bool local_address(struct search *search, const struct failures_access *a
 {
 	struct simhca_mr_info mr;
 
-	if (memory_address(search, access, program))
+	if (memory_address(search, access, program) ||
+	    of_another_device(search, access, program, "the program's"))
 		return true;
 	return !is_within(access) && find_region(search, program, has_address, access->va, &mr) &&
 	       mr.key != access->key &&

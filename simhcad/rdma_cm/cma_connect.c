@@ -543,10 +543,10 @@ static int find_listener(struct cma_port *port, const union cma_addr *src, uint8
 	if (!type_fits(*listener, type))
 		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED : SIMHCA_CM_REJ_CONSUMER;
 	if ((*listener)->waiting >= (*listener)->backlog) {
-		cma_notify_failure(
-			*listener, CMA_BACKLOG_FULL, ECONNREFUSED,
-			"the backlog of %s is full, with %u requests that were not fetched",
-			cma_addr_print(&(*listener)->src, text), (*listener)->waiting);
+		cma_notify_failure(*listener, CMA_BACKLOG_FULL, ECONNREFUSED,
+				   "the backlog of %s is full, with %u request%s not fetched",
+				   cma_addr_print(&(*listener)->src, text), (*listener)->waiting,
+				   (*listener)->waiting == 1 ? " that was" : "s that were");
 		return -1;
 	}
 	return 0;

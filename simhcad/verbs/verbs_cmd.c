@@ -501,8 +501,8 @@ HANDLER(create_cq)
 	const struct simhca_create_cq_req *req = request->body;
 
 	if (req->channel && !event_has_channel(&session->events, req->channel))
-		return simhca_why(why, EBADF, "this context has no completion channel %llu",
-				  (unsigned long long)req->channel);
+		return simhca_why(why, EBADF,
+				  "the channel was created by another ibv_context than the CQ's");
 	return simhca_create_cq(session->context, req, reply->body, why);
 }
 

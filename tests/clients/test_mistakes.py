@@ -40,7 +40,7 @@ def program(tmp_path_factory):
 
 @pytest.mark.parametrize("name, shown, text", [pytest.param(*row, id=row[0]) for row in rows()])
 def test_a_mistake(launcher, program, name, shown, text):
-    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, name))
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--devices", 2, "--explain", "--", program, name))
     story = [line for line in result.stderr.splitlines() if not line.startswith("simhcad: ")]
     assert len([line for line in story if line and line[0] != " "]) == 1, result
     shown = os.strerror(getattr(errno, shown)) if shown.startswith("E") else shown
@@ -88,7 +88,7 @@ def cm_program(tmp_path_factory):
 def test_a_mistake_with_rdma_cm(launcher, cm_program, name, text):
     """The program itself looks at the event, or at the errno. What is said comes with its last story."""
     result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", cm_program, name))
-    said = re.findall("^  because:    (.*)$", result.stderr, re.M)
+    said = re.findall("^  (?:because|looks like): +(.*)$", result.stderr, re.M)
     assert re.search(re.escape(text).replace(re.escape("..."), ".*"), said[-1]), result
 
 

@@ -141,6 +141,14 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 				 EINVAL));
 		return false;
 	}
+	if (is("private_data")) {
+		static const char data[57];
+
+		param.private_data = data;
+		param.private_data_len = sizeof(data);
+		CHECK(is_refused(rdma_connect(id, &param), EINVAL));
+		return false;
+	}
 	if (is("disconnect_unconnected")) {
 		CHECK(is_refused(rdma_disconnect(id), EINVAL));
 		return false;
@@ -160,8 +168,31 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 	}
 	*client = id;
 	*server = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-	make_cm_qp(*server);
+	if (!is("accept_without_qp"))
+		make_cm_qp(*server);
 	return true;
+}
+
+/* Whose listener has no room for one more of them. */
+static void connect_too_many(void)
+{
+	struct sockaddr_in to = address(htonl(INADDR_LOOPBACK), htons(PORT));
+	struct rdma_event_channel *servers = channel;
+
+	serve();
+	channel = rdma_create_event_channel();
+	CHECK(servers && channel);
+	for (int i = 0; i < 5; i++) {
+		struct rdma_cm_id *id = new_id(RDMA_PS_TCP);
+
+		CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, WAIT_MS));
+		expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+		make_cm_qp(id);
+		CHECK(!rdma_resolve_route(id, WAIT_MS));
+		expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+		CHECK(!rdma_connect(id, &param));
+	}
+	usleep(500000);
 }
 
 static void connect_wrongly(void)
@@ -189,6 +220,16 @@ static void connect_wrongly(void)
 		sleep(SLEEP_S / 2);
 	} else if (is("request_not_answered")) {
 		sleep(SLEEP_S);
+	} else if (is("accept_without_qp")) {
+		struct ibv_send_wr send = { .opcode = IBV_WR_SEND,
+					    .send_flags = IBV_SEND_SIGNALED };
+
+		CHECK(!rdma_accept(server, &param));
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		CHECK(!post_send(client->qp, &send));
+		CHECK(poll_one(client->send_cq ? client->send_cq : client->qp->send_cq).status ==
+		      IBV_WC_RETRY_EXC_ERR);
 	} else if (is("accept_the_listener")) {
 		CHECK(is_refused(rdma_accept(listener, &param), EINVAL));
 	} else if (is("listen_twice")) {
@@ -225,7 +266,9 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		pause();
 	}
-	if (!bind_or_join())
+	if (is("backlog"))
+		connect_too_many();
+	else if (!bind_or_join())
 		connect_wrongly();
 	_exit(0);
 }

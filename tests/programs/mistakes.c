@@ -125,6 +125,25 @@ static bool fails(struct world *world)
 	return poll_one(world->cq).status != IBV_WC_SUCCESS;
 }
 
+/* A region whose key the first device does not have. */
+static struct ibv_mr *on_another_device(void *memory)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context;
+	struct ibv_mr *mr = NULL;
+	struct ibv_pd *pd;
+
+	CHECK(list && list[0] && list[1]);
+	context = ibv_open_device(list[1]);
+	CHECK(context);
+	pd = ibv_alloc_pd(context);
+	CHECK(pd);
+	for (int i = 0; i < 4; i++)
+		mr = ibv_reg_mr(pd, memory, LENGTH, FULL_ACCESS);
+	CHECK(mr);
+	return mr;
+}
+
 /* ------------------------------------------------------------------------- work requests */
 
 /* Of a completion with an error; false: it is none of these. */
@@ -148,6 +167,10 @@ static bool make_completion(void)
 		w.sge.lkey = ibv_reg_mr(w.other_pd, w.from->addr, LENGTH, FULL_ACCESS)->lkey;
 	} else if (is("rkey_of_another_pd")) {
 		w.wr.wr.rdma.rkey = ibv_reg_mr(w.other_pd, w.to->addr, LENGTH, FULL_ACCESS)->rkey;
+	} else if (is("lkey_of_another_device")) {
+		w.sge.lkey = on_another_device(w.from->addr)->lkey;
+	} else if (is("rkey_of_another_device")) {
+		w.wr.wr.rdma.rkey = on_another_device(w.to->addr)->rkey;
 	} else if (is("null_mr")) {
 		w.wr.wr.rdma.rkey = ibv_alloc_null_mr(w.pd)->rkey;
 	} else if (is("no_rkey")) {
@@ -571,6 +594,42 @@ static bool make_creation(void)
 		CHECK(!ibv_reg_mr(pd, text, 2 * LENGTH, FULL_ACCESS));
 	} else if (is("cqe")) {
 		CHECK(!ibv_create_cq(context, 1 << 30, NULL, NULL, 0));
+	} else if (is("channel_of_another_context")) {
+		struct ibv_comp_channel *channel = ibv_create_comp_channel(open_device());
+
+		CHECK(channel && !ibv_create_cq(context, 64, NULL, channel, 0) && errno == EBADF);
+	} else if (is("cq_overrun")) {
+		struct ibv_qp *made =
+			make_qp(pd, ibv_create_cq(context, 4, NULL, NULL, 0), IBV_QPT_RC);
+		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = IBV_SEND_SIGNALED };
+		struct ibv_async_event event;
+
+		start_qp(made, made->qp_num);
+		for (int i = 0; i < 8; i++)
+			CHECK(!post_send(made, &wr));
+		CHECK(!ibv_get_async_event(context, &event) &&
+		      event.event_type == IBV_EVENT_CQ_ERR);
+	} else if (is("wr_ring")) {
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
+		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .next = &wr };
+
+		start_qp(made, made->qp_num);
+		CHECK(post_send(made, &wr) == ENOMEM);
+	} else if (is("cur_state")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD };
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
+
+		start_qp(made, made->qp_num);
+		CHECK(ibv_modify_qp(made, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE) == EINVAL);
+	} else if (is("ah_sl")) {
+		ah.sl = 16;
+		CHECK(!ibv_create_ah(pd, &ah));
+	} else if (is("dm_not_zero_based")) {
+		struct ibv_alloc_dm_attr attr = { .length = LENGTH };
+		struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
+
+		CHECK(dm && !ibv_reg_dm_mr(pd, dm, 0, LENGTH, FULL_ACCESS));
 	} else if (is("comp_vector")) {
 		CHECK(!ibv_create_cq(context, 64, NULL, NULL, 1000));
 	} else if (is("max_send_wr")) {
