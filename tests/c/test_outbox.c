@@ -67,6 +67,21 @@ static void so_is_one_that_goes_elsewhere(void **state)
 	assert_int_equal(outbox.run[4].traffic_class, 1);
 }
 
+/* Of slices of 16 datagrams, while there is room for one as carry.c has it. */
+static void slices_share_runs(void **state)
+{
+	unsigned int slices = 0;
+
+	simhca_outbox_empty(&outbox);
+	while (simhca_outbox_room(&outbox, (64 << 10) + 64 * 64, 66)) {
+		for (int i = 0; i < 16; i++)
+			add(1, 4116);
+		slices++;
+	}
+	assert_int_equal(slices, 4);
+	assert_int_equal(outbox.runs, 5);
+}
+
 /* What the kernel takes at most: 64 of them, and less than 64 KiB. */
 static void runs_end(void **state)
 {
@@ -111,6 +126,7 @@ int main(void)
 		cmocka_unit_test(a_shorter_one_ends_it),
 		cmocka_unit_test(a_longer_one_is_another),
 		cmocka_unit_test(so_is_one_that_goes_elsewhere),
+		cmocka_unit_test(slices_share_runs),
 		cmocka_unit_test(runs_end),
 		cmocka_unit_test(alone),
 		cmocka_unit_test(it_fills_up),
