@@ -83,22 +83,21 @@ static struct simhca_outbox *outbox_of(struct simhca_wire *wire, struct simhca_w
 	return outbox;
 }
 
-/* The nth of the packets of one MTU each that it stands for. */
-static struct simhca_packet part_of(const struct simhca_packet *packet, uint32_t n, uint32_t mtu)
+/* Makes of a copy of the packet the nth of the packets of one MTU each that it stands for. */
+static void become_part(struct simhca_packet *part, const struct simhca_packet *packet, uint32_t n,
+			uint32_t mtu)
 {
 	uint64_t offset = (uint64_t)n * mtu, left = packet->length - offset;
-	struct simhca_packet part = *packet;
 	bool last = left <= mtu;
 
-	part.psn = simhca_psn_add(packet->psn, n);
-	part.length = last ? left : mtu;
-	part.first = packet->first && !n;
-	part.last = packet->last && last;
-	part.ack_req = packet->ack_req && last;
-	part.solicited = packet->solicited && last;
-	part.has_imm = packet->has_imm && last;
-	part.has_inv = packet->has_inv && last;
-	return part;
+	part->psn = simhca_psn_add(packet->psn, n);
+	part->length = last ? left : mtu;
+	part->first = packet->first && !n;
+	part->last = packet->last && last;
+	part->ack_req = packet->ack_req && last;
+	part->solicited = packet->solicited && last;
+	part->has_imm = packet->has_imm && last;
+	part->has_inv = packet->has_inv && last;
 }
 
 /* Writes the headers of its parts, and says where their payloads go; 0: no opcode says this. */
@@ -106,14 +105,16 @@ static uint32_t lay_out(const struct simhca_packet *packet, uint32_t mtu, uint8_
 			struct simhca_sgl *target)
 {
 	uint32_t count = simhca_psn_count(packet->length, mtu);
+	struct simhca_packet part = *packet;
 
 	if (count > SIMHCA_WIRE_SLICE_MOST)
 		return 0;
 	target->count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		const struct simhca_packet part = part_of(packet, i, mtu);
-		size_t headers = simhca_bth_encode(&part, at);
+		size_t headers;
 
+		become_part(&part, packet, i, mtu);
+		headers = simhca_bth_encode(&part, at);
 		if (!headers)
 			return 0;
 		at += headers;
@@ -142,7 +143,7 @@ static void acknowledge(struct simhca_worker *worker, struct simhca_qp *qp,
 		return;
 	if (!ack->waits) {
 		simhca_stats_sent(worker, qp->device, packet);
-		simhca_inbox_sent(qp->wire.inbox, packet);
+		simhca_inbox_sent(qp->wire.inbox, packet, 1);
 	}
 	*ack = (struct simhca_outbox_ack){
 		.waits = true, .path = *path, .traffic_class = traffic_class, .psn = packet->psn
@@ -184,15 +185,15 @@ struct simhca_handover simhca_wire_carry(struct simhca_worker *worker, struct si
 	if (packet->dest_qpn != SIMHCA_MCAST_QPN) /* which was counted when it was sent here */
 		simhca_stats_sent(worker, qp->device, packet);
 	worker->outgoing.send = send_all;
+	simhca_inbox_sent(qp->wire.inbox, packet, count);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct simhca_packet part = part_of(packet, i, mtu);
-		const uint8_t *end = (uint8_t *)(uintptr_t)target.seg[i].addr + part.length +
-				     simhca_pad(part.length);
+		const struct simhca_seg *payload = &target.seg[i];
+		const uint8_t *end = (uint8_t *)(uintptr_t)payload->addr + payload->length +
+				     simhca_pad(payload->length);
 		size_t length = (size_t)(end - at);
 
-		simhca_inbox_sent(qp->wire.inbox, &part);
 		put_datagram(outbox, path, traffic_class, at, length,
-			     wire->ops.rxe_flush && part.op == SIMHCA_PKT_FLUSH);
+			     wire->ops.rxe_flush && packet->op == SIMHCA_PKT_FLUSH);
 		at += length + SIMHCA_ICRC_BYTES;
 	}
 	return handover;

@@ -152,18 +152,24 @@ bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_p
 	return !inbox->psn_known || simhca_psn_cmp(packet->psn, inbox->psn_next) >= 0;
 }
 
-void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet)
+void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet,
+		       uint32_t count)
 {
+	int32_t before;
+
 	/* relaxed: numbers by themselves, which order nothing. */
-	atomic_fetch_add_explicit(&inbox->sent, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&inbox->sent, count, memory_order_relaxed);
 	if (simhca_is_response(packet->op))
 		return;
-	if (!simhca_inbox_is_new(inbox, packet)) {
-		atomic_fetch_add_explicit(&inbox->repeated, 1, memory_order_relaxed);
+	before = inbox->psn_known ? simhca_psn_cmp(inbox->psn_next, packet->psn) : 0;
+	if (before > 0)
+		atomic_fetch_add_explicit(&inbox->repeated,
+					  (uint32_t)before < count ? (uint32_t)before : count,
+					  memory_order_relaxed);
+	if (before >= (int32_t)count)
 		return;
-	}
 	inbox->psn_known = true;
-	inbox->psn_next = simhca_psn_add(packet->psn, 1);
+	inbox->psn_next = simhca_psn_add(packet->psn, count);
 }
 
 bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic *traffic)

@@ -60,8 +60,12 @@ bool simhca_inbox_may_send_cnp(struct simhca_inbox *inbox, uint64_t now_ns);
 
 /* Whether a request goes out for the first time. Under its requester's lock. */
 bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet);
-/* A packet goes out: counts it, and whether its PSN went before. Under one of the QP's locks. */
-void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet);
+/*
+ * A packet goes out, as `count` of one PSN each: counts them, and those whose PSN went before. Under
+ * one of the QP's locks.
+ */
+void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet,
+		       uint32_t count);
 /* False: it is not connected by the wire. */
 bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic *traffic);
 
