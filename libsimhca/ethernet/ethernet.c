@@ -155,14 +155,15 @@ static bool strips(const struct simhca_qp *qp, const struct simhca_packet *packe
 }
 
 /* A frame, for a RAW_PACKET QP or a WQ. Who has no buffer for it loses it. */
-static void receive(struct simhca_worker *worker, struct simhca_qp *qp,
-		    const struct simhca_packet *packet, struct simhca_reply *reply)
+static void receive(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	uint64_t addr = packet->payload->seg[0].addr, length = packet->length;
 	struct simhca_sgl payload;
 	struct simhca_cqe cqe;
 
-	if (!simhca_recv_need(worker, qp, packet, reply))
+	if (!simhca_recv_need(request))
 		return;
 	payload.count = 1;
 	payload.seg[0] = (struct simhca_seg){ .addr = addr, .length = length };
@@ -173,14 +174,14 @@ static void receive(struct simhca_worker *worker, struct simhca_qp *qp,
 		payload.seg[payload.count++] =
 			(struct simhca_seg){ .addr = addr, .length = length - SIMHCA_VLAN_OFFSET };
 	}
-	if (!simhca_recv_place(worker, qp, packet, &payload, 0, length, reply))
+	if (!simhca_recv_place(request, &payload, 0, length))
 		return;
-	cqe = simhca_recv_cqe(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
+	cqe = simhca_recv_cqe(request, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, length);
 	cqe.flow_tag = packet->flow_tag;
 	cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
 	cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
 	qp->source->complete(qp, &cqe, packet->solicited);
-	simhca_reply_ack(reply);
+	simhca_reply_ack(request);
 }
 
 static enum simhca_reason check_frame(const struct simhca_qp *qp, const struct simhca_send *send)

@@ -5,9 +5,10 @@
 #include "packet/packet.h"
 #include "responder_impl.h"
 
-void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+void simhca_run_datagram(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	struct simhca_sgl header;
 	struct simhca_recv recv;
@@ -17,14 +18,14 @@ void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_report_refusal(qp, packet, "drops", SIMHCA_REASON_QKEY_MISMATCH);
 		return;
 	}
-	if (!simhca_recv_need(worker, qp, packet, reply))
+	if (!simhca_recv_need(request))
 		return;
 	qp->resp.offset = 0;
-	if (!simhca_recv_wqe(qp, &recv, reply))
+	if (!simhca_recv_wqe(request, &recv))
 		return;
 	if (SIMHCA_GRH_BYTES + packet->length > recv.length) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
-			      SIMHCA_REASON_RECV_TOO_SHORT, reply);
+		simhca_refuse(request, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+			      SIMHCA_REASON_RECV_TOO_SHORT);
 		return;
 	}
 	if (packet->av->is_global) {
@@ -33,13 +34,12 @@ void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 		header.count = 1;
 		header.seg[0] =
 			(struct simhca_seg){ .addr = (uintptr_t)grh, .length = sizeof(grh) };
-		if (!simhca_recv_place(worker, qp, packet, &header, 0, sizeof(grh), reply))
+		if (!simhca_recv_place(request, &header, 0, sizeof(grh)))
 			return;
 	}
-	if (!simhca_recv_place(worker, qp, packet, packet->payload, SIMHCA_GRH_BYTES,
-			       packet->length, reply))
+	if (!simhca_recv_place(request, packet->payload, SIMHCA_GRH_BYTES, packet->length))
 		return;
-	simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
+	simhca_recv_complete(request, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE,
 			     SIMHCA_GRH_BYTES + packet->length);
-	simhca_reply_ack(reply);
+	simhca_reply_ack(request);
 }

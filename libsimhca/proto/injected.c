@@ -59,9 +59,10 @@ static uint8_t timer_of(uint64_t ns)
 	return simhca_rnr_delay(code) < ns ? 0 : code;
 }
 
-bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
-			     struct simhca_reply *reply)
+bool simhca_injected_refusal(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_ARRIVAL);
 	struct simhca_inject_past *past = &qp->inject_past;
 	struct simhca_inject_outcome outcome;
@@ -78,37 +79,35 @@ bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *p
 	if (outcome.fault_ns && !packet->remote) {
 		past->arrival = true;
 		past->arrival_psn = packet->psn;
-		simhca_reply_not_accepted(reply, SIMHCA_LATE, SIMHCA_REASON_NONE);
-		reply->handover.delay_ns = outcome.fault_ns;
+		simhca_reply_not_accepted(request, SIMHCA_LATE, SIMHCA_REASON_NONE);
+		request->handover.delay_ns = outcome.fault_ns;
 	} else if (outcome.fault_ns) {
-		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | timer_of(outcome.fault_ns),
+		simhca_reply_nak(request, SIMHCA_SYNDROME_RNR_NAK | timer_of(outcome.fault_ns),
 				 SIMHCA_REASON_INJECTED);
 	} else if (outcome.not_ready) {
-		simhca_reply_nak(reply, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
+		simhca_reply_nak(request, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
 				 SIMHCA_REASON_INJECTED);
 	} else if (outcome.nak == SIMHCA_SYNDROME_NAK_PSN) {
-		simhca_reply_nak(reply, outcome.nak, SIMHCA_REASON_INJECTED);
+		simhca_reply_nak(request, outcome.nak, SIMHCA_REASON_INJECTED);
 	} else if (outcome.nak) {
-		simhca_refuse(qp, packet, outcome.nak, SIMHCA_WC_SUCCESS, SIMHCA_REASON_INJECTED,
-			      reply);
+		simhca_refuse(request, outcome.nak, SIMHCA_WC_SUCCESS, SIMHCA_REASON_INJECTED);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
-			     uint64_t bytes, struct simhca_reply *reply)
+bool simhca_injected_receive(struct simhca_request *request, uint64_t bytes)
 {
-	struct simhca_inject_hit hit = simhca_inject_hit_at(qp, SIMHCA_AT_RECEIVE);
+	struct simhca_inject_hit hit = simhca_inject_hit_at(request->qp, SIMHCA_AT_RECEIVE);
 	struct simhca_inject_outcome outcome;
 
-	hit.opcode = (int)simhca_request_opcode(packet);
+	hit.opcode = (int)simhca_request_opcode(request->packet);
 	hit.bytes = bytes;
-	if (!simhca_inject_decide(qp->device->fabric, &hit, &outcome) || !outcome.status)
+	if (!simhca_inject_decide(request->qp->device->fabric, &hit, &outcome) || !outcome.status)
 		return false;
-	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL,
-		      (enum simhca_wc_status)outcome.status, SIMHCA_REASON_INJECTED, reply);
+	simhca_refuse(request, SIMHCA_SYNDROME_NAK_OPERATIONAL,
+		      (enum simhca_wc_status)outcome.status, SIMHCA_REASON_INJECTED);
 	return true;
 }
 

@@ -11,7 +11,7 @@
 struct simhca_cq;
 struct simhca_packet;
 struct simhca_qp;
-struct simhca_reply;
+struct simhca_request;
 struct simhca_worker;
 enum simhca_wc_status;
 
@@ -21,12 +21,10 @@ struct simhca_inject_hit simhca_inject_hit_at(const struct simhca_qp *qp, enum s
 enum simhca_injected { SIMHCA_INJECTED_NOTHING, SIMHCA_INJECTED_WAIT, SIMHCA_INJECTED_FAILURE };
 enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
 					   enum simhca_wc_status *status);
-/* Whether a responder is to refuse a request that is in sequence; reply says how. */
-bool simhca_injected_refusal(struct simhca_qp *qp, const struct simhca_packet *packet,
-			     struct simhca_reply *reply);
+/* Whether a responder is to refuse a request that is in sequence; it says how. */
+bool simhca_injected_refusal(struct simhca_request *request);
 /* Whether the receive of a message that ends is to fail; likewise. */
-bool simhca_injected_receive(struct simhca_qp *qp, const struct simhca_packet *packet,
-			     uint64_t bytes, struct simhca_reply *reply);
+bool simhca_injected_receive(struct simhca_request *request, uint64_t bytes);
 /* Raises an asynchronous event of the QP, of what is attached to it, or of its port. */
 void simhca_injected_async(struct simhca_qp *qp, uint32_t type);
 

@@ -15,7 +15,7 @@
 struct simhca_device;
 struct simhca_engine;
 struct simhca_qp;
-struct simhca_reply;
+struct simhca_request;
 struct simhca_send;
 struct simhca_worker;
 
@@ -104,8 +104,7 @@ struct simhca_link {
 	uint32_t copies_bytes;
 	/* A packet for the responder that knows no connection, nor sequence. NULL: as by the type.
 	 */
-	void (*receive)(struct simhca_worker *worker, struct simhca_qp *qp,
-			const struct simhca_packet *packet, struct simhca_reply *reply);
+	void (*receive)(struct simhca_request *request);
 	/* A packet that a receive has no room for fails the QP, unreliable as it may be. */
 	bool stops;
 	/* What is wrong with a message. NULL: nothing. */

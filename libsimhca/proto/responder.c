@@ -24,31 +24,30 @@
 
 static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 
-/* Carries out a packet that is in sequence; false: not done, and reply says why. */
-static bool execute(struct simhca_worker *worker, struct simhca_qp *qp,
-		    const struct simhca_packet *packet, struct simhca_reply *reply)
+/* Carries out a packet that is in sequence. */
+static bool execute(struct simhca_request *request)
 {
-	switch (packet->op) {
+	switch (request->packet->op) {
 	case SIMHCA_PKT_SEND:
-		return simhca_execute_send(worker, qp, packet, reply);
+		return simhca_execute_send(request);
 	case SIMHCA_PKT_WRITE:
-		return simhca_execute_write(worker, qp, packet, reply);
+		return simhca_execute_write(request);
 	case SIMHCA_PKT_READ:
-		return simhca_execute_read(worker, qp, packet, reply);
+		return simhca_execute_read(request);
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
-		return simhca_execute_atomic(worker, qp, packet, reply);
+		return simhca_execute_atomic(request);
 	case SIMHCA_PKT_ATOMIC_WRITE:
-		return simhca_execute_atomic_write(worker, qp, packet, reply);
+		return simhca_execute_atomic_write(request);
 	case SIMHCA_PKT_FLUSH:
-		return simhca_execute_flush(worker, qp, packet, reply);
+		return simhca_execute_flush(request);
 	case SIMHCA_PKT_ACK: /* no requests */
 	case SIMHCA_PKT_READ_RESPONSE:
 	case SIMHCA_PKT_ATOMIC_ACK:
 	case SIMHCA_PKT_CNP:
 		break;
 	}
-	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	simhca_reply_nothing(request, SIMHCA_REASON_NONE);
 	return false;
 }
 
@@ -63,27 +62,26 @@ static bool continues(const struct simhca_qp *qp, const struct simhca_packet *pa
 	return !qp->resp.in_message;
 }
 
-static bool in_sequence_rc(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, struct simhca_reply *reply)
+static bool in_sequence_rc(struct simhca_request *request)
 {
-	int32_t order = simhca_psn_cmp(packet->psn, qp->resp.epsn);
+	struct simhca_qp *qp = request->qp;
+	int32_t order = simhca_psn_cmp(request->packet->psn, qp->resp.epsn);
 
 	if (order > 0) {
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
+		simhca_stats_add(request->worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
 		if (!qp->resp.nak_sent)
-			simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_PSN,
+			simhca_reply_nak(request, SIMHCA_SYNDROME_NAK_PSN,
 					 SIMHCA_REASON_PSN_SEQUENCE);
 		qp->resp.nak_sent = true;
 		return false;
 	}
 	if (order < 0) {
-		simhca_request_old(worker, qp, packet, (uint32_t)-order, reply);
+		simhca_request_old(request, (uint32_t)-order);
 		return false;
 	}
 	qp->resp.nak_sent = false;
-	if (!continues(qp, packet)) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_OPCODE_SEQUENCE, reply);
+	if (!continues(qp, request->packet)) {
+		simhca_refuse_invalid(request, SIMHCA_REASON_OPCODE_SEQUENCE);
 		return false;
 	}
 	return true;
@@ -124,79 +122,78 @@ static enum simhca_reason check_length(const struct simhca_qp *qp,
 	return SIMHCA_REASON_NONE;
 }
 
-static void run_connected(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+static void run_connected(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	enum simhca_reason reason;
 	struct simhca_place before;
 
 	/* Both ends would count on differently, until one takes what is new for a duplicate. */
 	if (packet->mtu != qp->qpc->path_mtu &&
-	    reply->psns != simhca_request_psns(packet, qp->qpc->path_mtu)) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_PATH_MTU_DIFFERS, reply);
+	    request->psns != simhca_request_psns(packet, qp->qpc->path_mtu)) {
+		simhca_refuse_invalid(request, SIMHCA_REASON_PATH_MTU_DIFFERS);
 		return;
 	}
-	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(worker, qp, packet, reply)
+	if (simhca_is_reliable(packet->transport) ? !in_sequence_rc(request)
 						  : !in_sequence_uc(qp, packet))
 		return;
 	reason = check_length(qp, packet);
 	if (__builtin_expect(reason != SIMHCA_REASON_NONE, 0)) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS, reason,
-			      reply);
+		simhca_refuse_invalid(request, reason);
 		return;
 	}
-	if (!simhca_recv_admits(qp, packet, reply))
+	if (!simhca_recv_admits(request))
 		return;
 	if (packet->first)
 		qp->resp.offset = 0;
 	before = simhca_place_of(qp);
 	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
 	if (packet->op == SIMHCA_PKT_READ)
-		simhca_responder_advance(qp, packet, reply);
-	simhca_reply_ack(reply);
-	if (!execute(worker, qp, packet, reply)) {
-		if (reply->advanced)
-			simhca_responder_retreat(qp, &before, reply);
+		simhca_responder_advance(request);
+	simhca_reply_ack(request);
+	if (!execute(request)) {
+		if (request->advanced)
+			simhca_responder_retreat(request, &before);
 		return;
 	}
-	if (!reply->advanced)
-		simhca_responder_advance(qp, packet, reply);
+	if (!request->advanced)
+		simhca_responder_advance(request);
 	if (packet->op == SIMHCA_PKT_WRITE)
 		simhca_count(qp, SIMHCA_COUNTS_REMOTE_WRITE, packet->last, packet->length);
 	else if (packet->op == SIMHCA_PKT_READ)
 		simhca_count(qp, SIMHCA_COUNTS_REMOTE_READ, 1, packet->dma_length);
-	simhca_request_count(worker, qp, packet);
+	simhca_request_count(request);
 }
 
 /* A datagram, or a message on UC, is lost then, and nothing tells its sender so. */
-static void give_no_receive(struct simhca_worker *worker, struct simhca_qp *qp,
-			    const struct simhca_packet *packet)
+static void give_no_receive(struct simhca_request *request)
 {
-	simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
+	struct simhca_qp *qp = request->qp;
+
+	simhca_stats_add(request->worker, qp->device, SIMHCA_STAT_OUT_OF_BUFFER, 1);
 	simhca_usage_add(&qp->usage->no_receive, 1);
 	/* relaxed: it is for who looks later. */
 	if (qp->responder.srq ? simhca_srq_posted(&qp->responder.srq->view)
 			      : simhca_posted_receives(qp))
 		return;
 	simhca_usage_add(&qp->usage->too_early, 1);
-	if (!simhca_is_reliable(packet->transport))
-		simhca_report_refusal(qp, packet, "drops", SIMHCA_REASON_PEER_NOT_READY);
+	if (!simhca_is_reliable(request->packet->transport))
+		simhca_report_refusal(qp, request->packet, "drops", SIMHCA_REASON_PEER_NOT_READY);
 }
 
 /* Tells the requester what came of its request. */
-static struct simhca_handover give(struct simhca_worker *worker, struct simhca_qp *qp,
-				   const struct simhca_packet *packet,
-				   const struct simhca_reply *reply)
+static struct simhca_handover give(struct simhca_request *request)
 {
+	const struct simhca_packet *packet = request->packet;
 	struct simhca_packet response;
 
-	if (reply->kind == SIMHCA_NOT_ACCEPTED || reply->kind == SIMHCA_SILENCE)
-		return reply->handover;
-	if (reply->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(reply->syndrome))
-		give_no_receive(worker, qp, packet);
+	if (request->kind == SIMHCA_NOT_ACCEPTED || request->kind == SIMHCA_SILENCE)
+		return request->handover;
+	if (request->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(request->syndrome))
+		give_no_receive(request);
 	if (!simhca_is_reliable(packet->transport) ||
-	    (reply->kind == SIMHCA_RESPONSE && !packet->ack_req))
+	    (request->kind == SIMHCA_RESPONSE && !packet->ack_req))
 		return accepted;
 	response = (struct simhca_packet){
 		.op = SIMHCA_PKT_ACK,
@@ -205,22 +202,22 @@ static struct simhca_handover give(struct simhca_worker *worker, struct simhca_q
 		.last = true,
 		.syndrome = SIMHCA_SYNDROME_ACK,
 	};
-	if (reply->kind == SIMHCA_NAK) {
-		response.syndrome = reply->syndrome;
-		response.reason = reply->reason;
-		if (reply->syndrome == SIMHCA_SYNDROME_NAK_PSN)
-			response.psn = qp->resp.epsn;
+	if (request->kind == SIMHCA_NAK) {
+		response.syndrome = request->syndrome;
+		response.reason = request->reason;
+		if (request->syndrome == SIMHCA_SYNDROME_NAK_PSN)
+			response.psn = request->qp->resp.epsn;
 	} else {
-		response.psn = simhca_psn_add(packet->psn, reply->psns - 1);
+		response.psn = simhca_psn_add(packet->psn, request->psns - 1);
 		if (packet->op == SIMHCA_PKT_COMPARE_SWAP || packet->op == SIMHCA_PKT_FETCH_ADD) {
 			response.op = SIMHCA_PKT_ATOMIC_ACK;
-			response.atomic_old = reply->atomic_old;
+			response.atomic_old = request->atomic_old;
 		} else if (packet->op == SIMHCA_PKT_ATOMIC_WRITE ||
 			   packet->op == SIMHCA_PKT_FLUSH) {
 			response.op = SIMHCA_PKT_READ_RESPONSE;
 		}
 	}
-	simhca_respond(worker, qp, packet, &response);
+	simhca_respond(request, &response);
 	return accepted;
 }
 
@@ -228,14 +225,17 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 					    const struct simhca_packet *packet)
 {
 	uint32_t state = simhca_qp_state(qp);
-	struct simhca_reply reply = { .kind = SIMHCA_SILENCE,
-				      .psns = simhca_request_psns(packet, packet->mtu) };
+	struct simhca_request request = { .worker = worker,
+					  .qp = qp,
+					  .packet = packet,
+					  .kind = SIMHCA_SILENCE,
+					  .psns = simhca_request_psns(packet, packet->mtu) };
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
 		return accepted;
 	if (qp->link->receive) {
-		qp->link->receive(worker, qp, packet, &reply);
-		return give(worker, qp, packet, &reply);
+		qp->link->receive(&request);
+		return give(&request);
 	}
 	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
 		qp->resp.comm_est = true;
@@ -244,11 +244,10 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 	/* Who asks for something else has given up what it still was to get. */
 	qp->resp.owed = SIMHCA_OWES_NOTHING;
 	if (packet->transport == SIMHCA_QPT_UD)
-		simhca_run_datagram(worker, qp, packet, &reply);
-	else if (!simhca_inject_is_on(qp->device->fabric) ||
-		 !simhca_injected_refusal(qp, packet, &reply))
-		run_connected(worker, qp, packet, &reply);
-	return give(worker, qp, packet, &reply);
+		simhca_run_datagram(&request);
+	else if (!simhca_inject_is_on(qp->device->fabric) || !simhca_injected_refusal(&request))
+		run_connected(&request);
+	return give(&request);
 }
 
 struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, struct simhca_qp *qp)
@@ -267,15 +266,17 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 		.rkey = qp->resp.read.rkey,
 		.dma_length = qp->resp.read.left,
 	};
-	struct simhca_reply reply = { .kind = SIMHCA_SILENCE,
-				      .repeated = qp->resp.owed == SIMHCA_OWES_REPEATED };
+	struct simhca_request request = { .worker = worker,
+					  .qp = qp,
+					  .packet = &rest,
+					  .kind = SIMHCA_SILENCE,
+					  .repeated = qp->resp.owed == SIMHCA_OWES_REPEATED };
 	uint32_t state = simhca_qp_state(qp);
 
 	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
-	else if (!simhca_recv_admits(qp, &rest, &reply) ||
-		 (!simhca_read_respond(worker, qp, &rest, &reply) &&
-		  reply.kind != SIMHCA_NOT_ACCEPTED))
+	else if (!simhca_recv_admits(&request) ||
+		 (!simhca_read_respond(&request) && request.kind != SIMHCA_NOT_ACCEPTED))
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
-	return give(worker, qp, &rest, &reply);
+	return give(&request);
 }

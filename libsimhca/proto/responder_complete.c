@@ -7,18 +7,18 @@
 #include "responder_impl.h"
 #include "wqe.h"
 
-struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
-				  enum simhca_wc_status status, enum simhca_reason reason,
-				  uint64_t bytes)
+struct simhca_cqe simhca_recv_cqe(struct simhca_request *request, enum simhca_wc_status status,
+				  enum simhca_reason reason, uint64_t bytes)
 {
-	struct simhca_cqe cqe = simhca_cqe_of_receive(packet, simhca_recv_id(qp), qp->qpn, bytes,
-						      qp->device->config.infiniband);
+	struct simhca_qp *qp = request->qp;
+	struct simhca_cqe cqe = simhca_cqe_of_receive(request->packet, simhca_recv_id(qp), qp->qpn,
+						      bytes, qp->device->config.infiniband);
 
 	cqe.vendor_err = reason;
 	cqe.status = (uint8_t)status;
 	if (status != SIMHCA_WC_SUCCESS)
 		cqe.flags &= (uint8_t)~SIMHCA_CQE_INV;
-	cqe.in_slot = qp->responder.in_slot && packet->op == SIMHCA_PKT_SEND &&
+	cqe.in_slot = qp->responder.in_slot && request->packet->op == SIMHCA_PKT_SEND &&
 		      status == SIMHCA_WC_SUCCESS;
 	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {
@@ -34,12 +34,13 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_pack
 	return cqe;
 }
 
-bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
-			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes)
+bool simhca_recv_complete(struct simhca_request *request, enum simhca_wc_status status,
+			  enum simhca_reason reason, uint64_t bytes)
 {
-	struct simhca_cqe cqe = simhca_recv_cqe(qp, packet, status, reason, bytes);
+	struct simhca_qp *qp = request->qp;
+	struct simhca_cqe cqe = simhca_recv_cqe(request, status, reason, bytes);
 
 	if (status != SIMHCA_WC_SUCCESS)
-		simhca_report_recv(qp, cqe.wr_id, packet->src_qpn, status, reason);
-	return qp->source->complete(qp, &cqe, packet->solicited);
+		simhca_report_recv(qp, cqe.wr_id, request->packet->src_qpn, status, reason);
+	return qp->source->complete(qp, &cqe, request->packet->solicited);
 }

@@ -9,18 +9,19 @@
 #include "owner.h"
 
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
-static void simhca_request_ignore(struct simhca_qp *qp, const struct simhca_packet *packet,
-				  enum simhca_reason reason, struct simhca_reply *reply)
+static void simhca_request_ignore(struct simhca_request *request, enum simhca_reason reason)
 {
-	simhca_reply_nothing(reply, reason);
+	struct simhca_qp *qp = request->qp;
+
+	simhca_reply_nothing(request, reason);
 	if (qp->resp.reported_psn)
 		return;
 	qp->resp.reported_psn = true;
 	simhca_qp_log(qp,
 		      " ignores PSN 0x%06x of QP 0x%06x (rq_psn is 0x%06x, now expected "
 		      "0x%06x): %s",
-		      packet->psn, packet->src_qpn, qp->qpc->rq_psn, qp->resp.epsn,
-		      simhca_reason_text(reason));
+		      request->packet->psn, request->packet->src_qpn, qp->qpc->rq_psn,
+		      qp->resp.epsn, simhca_reason_text(reason));
 }
 
 /* Finds the latest read or atomic that a PSN is of; false: none that is remembered. */
@@ -47,37 +48,38 @@ static bool is_part_of(const struct simhca_qp *qp, const struct simhca_packet *p
 }
 
 /* A packet that came before: its answer is given again, its effect is not (9.7.5.1.4). */
-static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
-		   const struct simhca_packet *packet, struct simhca_reply *reply)
+static void repeat(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	struct simhca_answered original;
 
-	reply->repeated = true;
+	request->repeated = true;
 	switch (packet->op) {
 	case SIMHCA_PKT_SEND:
 	case SIMHCA_PKT_WRITE:
 	case SIMHCA_PKT_ATOMIC_WRITE:
 	case SIMHCA_PKT_FLUSH:
-		simhca_reply_ack(reply);
+		simhca_reply_ack(request);
 		break;
 	case SIMHCA_PKT_READ:
 		if (!answered(qp, packet->psn, &original) || !is_part_of(qp, packet, &original)) {
-			simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
+			simhca_request_ignore(request, SIMHCA_REASON_PSN_REUSED);
 			return;
 		}
-		if (!simhca_recv_admits(qp, packet, reply))
+		if (!simhca_recv_admits(request))
 			return;
-		if (!simhca_execute_read(worker, qp, packet, reply))
+		if (!simhca_execute_read(request))
 			return;
 		break;
 	case SIMHCA_PKT_COMPARE_SWAP:
 	case SIMHCA_PKT_FETCH_ADD:
 		if (!answered(qp, packet->psn, &original) || original.op != packet->op) {
-			simhca_reply_nothing(reply, SIMHCA_REASON_ATOMIC_FORGOTTEN);
+			simhca_reply_nothing(request, SIMHCA_REASON_ATOMIC_FORGOTTEN);
 			return;
 		}
-		reply->atomic_old = original.old;
-		simhca_reply_ack(reply);
+		request->atomic_old = original.old;
+		simhca_reply_ack(request);
 		break;
 	case SIMHCA_PKT_ACK: /* no requests */
 	case SIMHCA_PKT_READ_RESPONSE:
@@ -85,28 +87,28 @@ static void repeat(struct simhca_worker *worker, struct simhca_qp *qp,
 	case SIMHCA_PKT_CNP:
 		return;
 	}
-	simhca_request_count(worker, qp, packet);
+	simhca_request_count(request);
 }
 
-void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
-			const struct simhca_packet *packet, uint32_t back,
-			struct simhca_reply *reply)
+void simhca_request_old(struct simhca_request *request, uint32_t back)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
+
 	if (back > qp->resp.psns_done) {
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
-		simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_BEFORE_START, reply);
-	} else if (reply->psns <= back) {
-		simhca_stats_add(worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
-		repeat(worker, qp, packet, reply);
+		simhca_stats_add(request->worker, qp->device, SIMHCA_STAT_OUT_OF_SEQUENCE, 1);
+		simhca_request_ignore(request, SIMHCA_REASON_PSN_BEFORE_START);
+	} else if (request->psns <= back) {
+		simhca_stats_add(request->worker, qp->device, SIMHCA_STAT_DUPLICATE_REQUEST, 1);
+		repeat(request);
 	} else if (packet->gathered) {
 		/* What is new in it counts as lost. */
-		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_PSN, SIMHCA_REASON_PSN_SEQUENCE);
+		simhca_reply_nak(request, SIMHCA_SYNDROME_NAK_PSN, SIMHCA_REASON_PSN_SEQUENCE);
 		qp->resp.nak_sent = true;
 	} else if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
 		/* On a wire the first packet that is new is a middle or last one of no message. */
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_PSN_REUSED, reply);
+		simhca_refuse_invalid(request, SIMHCA_REASON_PSN_REUSED);
 	} else {
-		simhca_request_ignore(qp, packet, SIMHCA_REASON_PSN_REUSED, reply);
+		simhca_request_ignore(request, SIMHCA_REASON_PSN_REUSED);
 	}
 }

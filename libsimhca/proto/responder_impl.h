@@ -10,8 +10,14 @@
 #include "qp.h"
 #include "responder.h"
 
-/* What comes of a request: what the requester is to hear, or what the link is to know. */
-struct simhca_reply {
+/*
+ * A request packet that a QP's responder is at work on, and what comes of it: what the requester is
+ * to hear, or what the link is to know. A function here that returns false has noted that.
+ */
+struct simhca_request {
+	struct simhca_worker *worker;
+	struct simhca_qp *qp;
+	const struct simhca_packet *packet;
 	enum {
 		SIMHCA_SILENCE,	     /* nobody there; or the response has been sent */
 		SIMHCA_RESPONSE,     /* an acknowledgement, or the result of an atomic */
@@ -27,32 +33,33 @@ struct simhca_reply {
 	struct simhca_handover handover;
 };
 
-static inline void simhca_reply_ack(struct simhca_reply *reply)
+static inline void simhca_reply_ack(struct simhca_request *request)
 {
-	reply->kind = SIMHCA_RESPONSE;
+	request->kind = SIMHCA_RESPONSE;
 }
 
 /* reason: why, if that is known. */
-static inline void simhca_reply_nothing(struct simhca_reply *reply, enum simhca_reason reason)
+static inline void simhca_reply_nothing(struct simhca_request *request, enum simhca_reason reason)
 {
-	reply->kind = SIMHCA_SILENCE;
-	reply->handover = (struct simhca_handover){ .outcome = SIMHCA_ACCEPTED, .reason = reason };
+	request->kind = SIMHCA_SILENCE;
+	request->handover =
+		(struct simhca_handover){ .outcome = SIMHCA_ACCEPTED, .reason = reason };
 }
 
-static inline void simhca_reply_nak(struct simhca_reply *reply, uint8_t syndrome,
+static inline void simhca_reply_nak(struct simhca_request *request, uint8_t syndrome,
 				    enum simhca_reason reason)
 {
-	reply->kind = SIMHCA_NAK;
-	reply->syndrome = syndrome;
-	reply->reason = reason;
+	request->kind = SIMHCA_NAK;
+	request->syndrome = syndrome;
+	request->reason = reason;
 }
 
-static inline void simhca_reply_not_accepted(struct simhca_reply *reply,
+static inline void simhca_reply_not_accepted(struct simhca_request *request,
 					     enum simhca_outcome outcome, enum simhca_reason reason)
 {
-	reply->kind = SIMHCA_NOT_ACCEPTED;
-	reply->handover.outcome = outcome;
-	reply->handover.reason = reason;
+	request->kind = SIMHCA_NOT_ACCEPTED;
+	request->handover.outcome = outcome;
+	request->handover.reason = reason;
 }
 
 /* PSNs of a request: those of a read are the ones of its response. */
@@ -82,19 +89,20 @@ static inline struct simhca_place simhca_place_of(const struct simhca_qp *qp)
 }
 
 /* The packet is done, or as good as done. */
-static inline void simhca_responder_advance(struct simhca_qp *qp,
-					    const struct simhca_packet *packet,
-					    struct simhca_reply *reply)
+static inline void simhca_responder_advance(struct simhca_request *request)
 {
-	reply->advanced = true;
-	simhca_responder_did(&qp->resp, qp->mem, packet, reply->psns, reply->atomic_old);
+	request->advanced = true;
+	simhca_responder_did(&request->qp->resp, request->qp->mem, request->packet, request->psns,
+			     request->atomic_old);
 }
 
 /* It is not done after all. */
-static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct simhca_place *before,
-					    struct simhca_reply *reply)
+static inline void simhca_responder_retreat(struct simhca_request *request,
+					    const struct simhca_place *before)
 {
-	reply->advanced = false;
+	struct simhca_qp *qp = request->qp;
+
+	request->advanced = false;
 	qp->resp.epsn = before->epsn;
 	qp->resp.msn = before->msn;
 	qp->resp.psns_done = before->psns_done;
@@ -104,28 +112,30 @@ static inline void simhca_responder_retreat(struct simhca_qp *qp, const struct s
 }
 
 /* Sends a response by the QP's link; its destination is the source of what it answers. */
-static inline struct simhca_handover simhca_respond(struct simhca_worker *worker,
-						    struct simhca_qp *qp,
-						    const struct simhca_packet *request,
+static inline struct simhca_handover simhca_respond(const struct simhca_request *request,
 						    struct simhca_packet *response)
 {
+	struct simhca_qp *qp = request->qp;
+
 	response->transport = qp->type;
-	response->dest_qpn = request->src_qpn;
+	response->dest_qpn = request->packet->src_qpn;
 	response->src_qpn = qp->qpn;
 	response->msn = qp->resp.msn;
 	response->mtu = qp->qpc->path_mtu;
 	/* Who hears of it counts on it. */
 	simhca_responder_commit(qp);
-	return qp->link->respond(worker, qp, response);
+	return qp->link->respond(request->worker, qp, response);
 }
 
 /* As the port's statistics have it, where what comes again counts again. */
-static inline void simhca_request_count(struct simhca_worker *worker, struct simhca_qp *qp,
-					const struct simhca_packet *packet)
+static inline void simhca_request_count(struct simhca_request *request)
 {
-	if (!packet->first)
+	struct simhca_qp *qp = request->qp;
+	struct simhca_worker *worker = request->worker;
+
+	if (!request->packet->first)
 		return;
-	switch (packet->op) {
+	switch (request->packet->op) {
 	case SIMHCA_PKT_WRITE:
 	case SIMHCA_PKT_ATOMIC_WRITE:
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_RX_WRITE, 1);
@@ -149,92 +159,77 @@ static inline void simhca_request_count(struct simhca_worker *worker, struct sim
  * of it once: by the receive that failed (status), by the one that the message had consumed, or, if
  * there is none, by an asynchronous event (IBTA vol. 1, 9.9.3, class C).
  */
-void simhca_refuse(struct simhca_qp *qp, const struct simhca_packet *packet,
-		   enum simhca_syndrome nak, enum simhca_wc_status status,
-		   enum simhca_reason reason, struct simhca_reply *reply);
-/* Whether a packet may be delivered to where its receives come from; false: reply is filled. */
-bool simhca_recv_admits(struct simhca_qp *qp, const struct simhca_packet *packet,
-			struct simhca_reply *reply);
-/* Consumes a receive WQE for the current message unless it has one; false: reply is filled. */
-bool simhca_recv_need(struct simhca_worker *worker, struct simhca_qp *qp,
-		      const struct simhca_packet *packet, struct simhca_reply *reply);
+void simhca_refuse(struct simhca_request *request, enum simhca_syndrome nak,
+		   enum simhca_wc_status status, enum simhca_reason reason);
+/* It is not a request that this QP takes, and no receive has failed of itself. */
+static inline void simhca_refuse_invalid(struct simhca_request *request, enum simhca_reason reason)
+{
+	simhca_refuse(request, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS, reason);
+}
+/* Whether the packet may be delivered to where its receives come from. */
+bool simhca_recv_admits(struct simhca_request *request);
+/* Consumes a receive WQE for the current message unless it has one. */
+bool simhca_recv_need(struct simhca_request *request);
 
 /* ------------------------------------------------------------------ responder_memory.c */
 
 /* The memory at our end that a request is about. */
 enum simhca_memory { SIMHCA_RECEIVE_BUFFER, SIMHCA_REMOTE_MEMORY };
 /* Memory behind an agent may only be waited for by an engine made for that. */
-bool simhca_memory_is_elsewhere(struct simhca_worker *worker, const struct simhca_sgl *sgl,
-				struct simhca_reply *reply);
+bool simhca_memory_is_elsewhere(struct simhca_request *request, const struct simhca_sgl *sgl);
 /* What is wrong with it is told to the receive that it belongs to; or that it would complete. */
-void simhca_memory_refuse(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, enum simhca_memory memory,
-			  enum simhca_reason reason, struct simhca_reply *reply);
+void simhca_memory_refuse(struct simhca_request *request, enum simhca_memory memory,
+			  enum simhca_reason reason);
 /*
  * Whether the memory that an rkey names is there; if not, the answer is to come back, or that it is
- * refused. False: reply is filled, as with all of these.
+ * refused.
  */
-bool simhca_memory_is_there(struct simhca_worker *worker, struct simhca_qp *qp,
-			    const struct simhca_packet *packet, enum simhca_own_access access,
-			    const struct simhca_sgl *sgl, struct simhca_reply *reply);
+bool simhca_memory_is_there(struct simhca_request *request, enum simhca_own_access access,
+			    const struct simhca_sgl *sgl);
 /* It could not be read or written after all. */
-void simhca_memory_failed(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, enum simhca_own_access access,
-			  const struct simhca_sgl *sgl, enum simhca_reason reason,
-			  struct simhca_reply *reply);
+void simhca_memory_failed(struct simhca_request *request, enum simhca_own_access access,
+			  const struct simhca_sgl *sgl, enum simhca_reason reason);
 /* Copies to it, if it is there. */
-bool simhca_memory_write(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, enum simhca_memory memory,
+bool simhca_memory_write(struct simhca_request *request, enum simhca_memory memory,
 			 const struct simhca_sgl *target, const struct simhca_sgl *source,
-			 uint64_t length, struct simhca_reply *reply);
-/* An rkey's memory, for a one-sided operation; sgl NULL: only checked. False: reply is filled. */
-bool simhca_memory_remote(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, uint64_t length, uint32_t right,
-			  struct simhca_sgl *sgl, struct simhca_reply *reply);
+			 uint64_t length);
+/* An rkey's memory, for a one-sided operation; sgl NULL: only checked. */
+bool simhca_memory_remote(struct simhca_request *request, uint64_t length, uint32_t right,
+			  struct simhca_sgl *sgl);
 
 /* ---------------------------------------------------------------- responder_complete.c */
 
 /* The CQE of the receive at hand, which is done with by that; and that it is published. False:
  * there was no room. */
-struct simhca_cqe simhca_recv_cqe(struct simhca_qp *qp, const struct simhca_packet *packet,
-				  enum simhca_wc_status status, enum simhca_reason reason,
-				  uint64_t bytes);
+struct simhca_cqe simhca_recv_cqe(struct simhca_request *request, enum simhca_wc_status status,
+				  enum simhca_reason reason, uint64_t bytes);
 /* Both. False: the CQ had no room for it. */
-bool simhca_recv_complete(struct simhca_qp *qp, const struct simhca_packet *packet,
-			  enum simhca_wc_status status, enum simhca_reason reason, uint64_t bytes);
+bool simhca_recv_complete(struct simhca_request *request, enum simhca_wc_status status,
+			  enum simhca_reason reason, uint64_t bytes);
 
 /* -------------------------------------------------------------------- responder_recv.c */
 
-/* The receive WQE of the message; false: it is none any more, and reply is filled. */
-bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply);
-/* Puts the packet's payload at offset of the receive buffers; false: reply is filled. */
-bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
-		       const struct simhca_packet *packet, const struct simhca_sgl *payload,
-		       uint64_t offset, uint64_t length, struct simhca_reply *reply);
+/* The receive WQE of the message; false: it is none any more. */
+bool simhca_recv_wqe(struct simhca_request *request, struct simhca_recv *recv);
+/* Puts the packet's payload at offset of the receive buffers. */
+bool simhca_recv_place(struct simhca_request *request, const struct simhca_sgl *payload,
+		       uint64_t offset, uint64_t length);
 /*
  * A message whose completion is lost has not arrived, as nobody will hear of it. That the CQ was
  * full has failed its QPs; a target is not one of those.
  */
-bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
-			   struct simhca_reply *reply);
-bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_recv_completes(struct simhca_request *request, uint64_t bytes);
+bool simhca_execute_send(struct simhca_request *request);
 
 /* -------------------------------------------------------------------- responder_rdma.c */
 
-bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_execute_write(struct simhca_request *request);
 /* Sends the next piece of a read's response: of all that the request asks for, or is left of it. */
-bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply);
-bool simhca_execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply);
-bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp *qp,
-				 const struct simhca_packet *packet, struct simhca_reply *reply);
-bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, struct simhca_reply *reply);
-bool simhca_execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply);
+bool simhca_read_respond(struct simhca_request *request);
+bool simhca_execute_read(struct simhca_request *request);
+bool simhca_execute_atomic_write(struct simhca_request *request);
+bool simhca_execute_atomic(struct simhca_request *request);
+bool simhca_execute_flush(struct simhca_request *request);
 
 /* -------------------------------------------------------------- responder_duplicates.c */
 
@@ -242,13 +237,10 @@ bool simhca_execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
  * A packet `back` PSNs before the expected one. Acknowledging means that it was done; so it is a
  * duplicate only if all its PSNs were done before, in this connection (IBTA vol. 1, 9.7.1).
  */
-void simhca_request_old(struct simhca_worker *worker, struct simhca_qp *qp,
-			const struct simhca_packet *packet, uint32_t back,
-			struct simhca_reply *reply);
+void simhca_request_old(struct simhca_request *request, uint32_t back);
 
 /* -------------------------------------------------------------------------- datagram.c */
 
-void simhca_run_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply);
+void simhca_run_datagram(struct simhca_request *request);
 
 #endif

@@ -10,23 +10,22 @@
 #include "simhca-info.h"
 
 /* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
-static bool qp_grants(struct simhca_qp *qp, const struct simhca_packet *packet, uint32_t right,
-		      enum simhca_reason without, struct simhca_reply *reply)
+static bool qp_grants(struct simhca_request *request, uint32_t right, enum simhca_reason without)
 {
-	if (qp->qpc->access & right)
+	if (request->qp->qpc->access & right)
 		return true;
-	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS, without, reply);
+	simhca_refuse_invalid(request, without);
 	return false;
 }
 
-bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_execute_write(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	struct simhca_sgl target;
 
 	target.count = 0;
-	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
-		       reply))
+	if (!qp_grants(request, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE))
 		return false;
 	if (packet->first) {
 		qp->resp.va = packet->va;
@@ -34,45 +33,41 @@ bool simhca_execute_write(struct simhca_worker *worker, struct simhca_qp *qp,
 		qp->resp.left = packet->dma_length;
 	}
 	if (packet->last ? packet->length != qp->resp.left : packet->length >= qp->resp.left) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_OPCODE_SEQUENCE, reply);
+		simhca_refuse_invalid(request, SIMHCA_REASON_OPCODE_SEQUENCE);
 		return false;
 	}
 	/* The first packet's RETH speaks for the whole message: no byte is placed if it is wrong.
 	 */
 	if (packet->first && !packet->last &&
-	    !simhca_memory_remote(worker, qp, packet, packet->dma_length,
-				  SIMHCA_ACCESS_REMOTE_WRITE, NULL, reply))
+	    !simhca_memory_remote(request, packet->dma_length, SIMHCA_ACCESS_REMOTE_WRITE, NULL))
 		return false;
-	if (!simhca_memory_remote(worker, qp, packet, packet->length, SIMHCA_ACCESS_REMOTE_WRITE,
-				  &target, reply))
+	if (!simhca_memory_remote(request, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target))
 		return false;
-	if (packet->has_imm && !simhca_recv_need(worker, qp, packet, reply))
+	if (packet->has_imm && !simhca_recv_need(request))
 		return false;
-	if (!simhca_memory_write(worker, qp, packet, SIMHCA_REMOTE_MEMORY, &target, packet->payload,
-				 packet->length, reply))
+	if (!simhca_memory_write(request, SIMHCA_REMOTE_MEMORY, &target, packet->payload,
+				 packet->length))
 		return false;
 	qp->resp.offset += packet->length;
 	qp->resp.va += packet->length;
 	qp->resp.left -= packet->length;
-	return !packet->has_imm || simhca_recv_completes(qp, packet, qp->resp.offset, reply);
+	return !packet->has_imm || simhca_recv_completes(request, qp->resp.offset);
 }
 
-static bool grants_responses(struct simhca_qp *qp, const struct simhca_packet *packet,
-			     struct simhca_reply *reply)
+static bool grants_responses(struct simhca_request *request)
 {
-	if (qp->qpc->max_dest_rd_atomic && !packet->exceeds_rd_atomic)
+	if (request->qp->qpc->max_dest_rd_atomic && !request->packet->exceeds_rd_atomic)
 		return true;
-	simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-		      packet->exceeds_rd_atomic ? SIMHCA_REASON_RD_ATOMIC_EXCEEDED
-						: SIMHCA_REASON_RESP_NO_RD_ATOMIC,
-		      reply);
+	simhca_refuse_invalid(request, request->packet->exceeds_rd_atomic
+					       ? SIMHCA_REASON_RD_ATOMIC_EXCEEDED
+					       : SIMHCA_REASON_RESP_NO_RD_ATOMIC);
 	return false;
 }
 
-bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_read_respond(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	uint64_t slice = simhca_qp_slice(qp);
 	uint64_t length = packet->dma_length < slice ? packet->dma_length : slice;
 	struct simhca_sgl source;
@@ -90,121 +85,110 @@ bool simhca_read_respond(struct simhca_worker *worker, struct simhca_qp *qp,
 	struct simhca_handover handover;
 
 	source.count = 0;
-	if (!simhca_memory_remote(worker, qp, packet, length, SIMHCA_ACCESS_REMOTE_READ, &source,
-				  reply) ||
-	    simhca_memory_is_elsewhere(worker, &source, reply) ||
-	    !simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_READ, &source, reply))
+	if (!simhca_memory_remote(request, length, SIMHCA_ACCESS_REMOTE_READ, &source) ||
+	    simhca_memory_is_elsewhere(request, &source) ||
+	    !simhca_memory_is_there(request, SIMHCA_RESPONDER_READ, &source))
 		return false;
-	qp->resp.owed = response.last	  ? SIMHCA_OWES_NOTHING
-			: reply->repeated ? SIMHCA_OWES_REPEATED
-					  : SIMHCA_OWES_RESPONSE;
+	qp->resp.owed = response.last	    ? SIMHCA_OWES_NOTHING
+			: request->repeated ? SIMHCA_OWES_REPEATED
+					    : SIMHCA_OWES_RESPONSE;
 	qp->resp.read.psn =
 		simhca_psn_add(packet->psn, simhca_psn_count(length, simhca_qp_mtu(qp)));
 	qp->resp.read.rkey = packet->rkey;
 	qp->resp.read.srqn = packet->srqn;
 	qp->resp.read.va = packet->va + length;
 	qp->resp.read.left = (uint32_t)(packet->dma_length - length);
-	handover = simhca_respond(worker, qp, packet, &response);
+	handover = simhca_respond(request, &response);
 	if (handover.outcome == SIMHCA_UNREADABLE) {
 		qp->resp.read = before;
 		qp->resp.owed = owed;
-		simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_READ, &source,
-				     handover.reason, reply);
+		simhca_memory_failed(request, SIMHCA_RESPONDER_READ, &source, handover.reason);
 		return false;
 	}
 	simhca_own_done(qp, SIMHCA_RESPONDER_READ);
-	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	simhca_reply_nothing(request, SIMHCA_REASON_NONE);
 	return true;
 }
 
-bool simhca_execute_read(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_execute_read(struct simhca_request *request)
 {
-	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_REASON_QP_NO_REMOTE_READ,
-		       reply) ||
-	    !grants_responses(qp, packet, reply))
+	if (!qp_grants(request, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_REASON_QP_NO_REMOTE_READ) ||
+	    !grants_responses(request))
 		return false;
 	/* All of it, so that a bad range yields nothing at all. */
-	return (packet->dma_length <= simhca_qp_slice(qp) ||
-		simhca_memory_remote(worker, qp, packet, packet->dma_length,
-				     SIMHCA_ACCESS_REMOTE_READ, NULL, reply)) &&
-	       simhca_read_respond(worker, qp, packet, reply);
+	return (request->packet->dma_length <= simhca_qp_slice(request->qp) ||
+		simhca_memory_remote(request, request->packet->dma_length,
+				     SIMHCA_ACCESS_REMOTE_READ, NULL)) &&
+	       simhca_read_respond(request);
 }
 
 /* The 8 bytes at packet->va that an atomic or an atomic write is about. */
-static bool atomic_target(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, uint32_t access,
-			  struct simhca_sgl *target, struct simhca_reply *reply)
+static bool atomic_target(struct simhca_request *request, uint32_t access,
+			  struct simhca_sgl *target)
 {
 	target->count = 0;
-	if (packet->va & 7) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
+	if (request->packet->va & 7) {
+		simhca_refuse_invalid(request, SIMHCA_REASON_ATOMIC_UNALIGNED);
 		return false;
 	}
-	if (!simhca_memory_remote(worker, qp, packet, 8, access, target, reply) ||
-	    simhca_memory_is_elsewhere(worker, target, reply))
+	if (!simhca_memory_remote(request, 8, access, target) ||
+	    simhca_memory_is_elsewhere(request, target))
 		return false;
 	if (target->count != 1) { /* a zero-based window that starts just before a page does */
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_SUCCESS,
-			      SIMHCA_REASON_ATOMIC_UNALIGNED, reply);
+		simhca_refuse_invalid(request, SIMHCA_REASON_ATOMIC_UNALIGNED);
 		return false;
 	}
-	if (!simhca_is_exclusive(qp->device->fabric, target->seg[0].mm->atomicity)) {
-		simhca_reply_not_accepted(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+	if (!simhca_is_exclusive(request->qp->device->fabric, target->seg[0].mm->atomicity)) {
+		simhca_reply_not_accepted(request, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
-	return simhca_memory_is_there(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, reply);
+	return simhca_memory_is_there(request, SIMHCA_RESPONDER_WRITE, target);
 }
 
 /* What the operation makes of them; *old: what was there. */
-static bool change(struct simhca_worker *worker, struct simhca_qp *qp,
-		   const struct simhca_packet *packet, const struct simhca_sgl *target,
-		   const struct simhca_atomic_op *op, uint64_t *old, struct simhca_reply *reply)
+static bool change(struct simhca_request *request, const struct simhca_sgl *target,
+		   const struct simhca_atomic_op *op, uint64_t *old)
 {
 	enum simhca_reason reason;
 
-	if (simhca_dma_atomic(&worker->mover, &target->seg[0], op, old, &reason)) {
-		simhca_own_done(qp, SIMHCA_RESPONDER_WRITE);
+	if (simhca_dma_atomic(&request->worker->mover, &target->seg[0], op, old, &reason)) {
+		simhca_own_done(request->qp, SIMHCA_RESPONDER_WRITE);
 		return true;
 	}
-	simhca_memory_failed(worker, qp, packet, SIMHCA_RESPONDER_WRITE, target, reason, reply);
+	simhca_memory_failed(request, SIMHCA_RESPONDER_WRITE, target, reason);
 	return false;
 }
 
 /* A write of 8 bytes that no other access sees in parts (IBTA vol. 1, A19). */
-bool simhca_execute_atomic_write(struct simhca_worker *worker, struct simhca_qp *qp,
-				 const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_execute_atomic_write(struct simhca_request *request)
 {
 	struct simhca_atomic_op store = { .store = true };
 	struct simhca_sgl target, value;
 	enum simhca_reason reason;
 	uint64_t old;
 
-	if (!qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE,
-		       reply) ||
-	    !grants_responses(qp, packet, reply) ||
-	    !atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_WRITE, &target, reply))
+	if (!qp_grants(request, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE) ||
+	    !grants_responses(request) ||
+	    !atomic_target(request, SIMHCA_ACCESS_REMOTE_WRITE, &target))
 		return false;
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
-	if (simhca_dma_copy(&value, packet->payload, 8, &worker->mover, &reason) != SIMHCA_DMA_OK) {
-		simhca_reply_not_accepted(reply, SIMHCA_UNREADABLE, reason);
+	if (simhca_dma_copy(&value, request->packet->payload, 8, &request->worker->mover,
+			    &reason) != SIMHCA_DMA_OK) {
+		simhca_reply_not_accepted(request, SIMHCA_UNREADABLE, reason);
 		return false;
 	}
-	return change(worker, qp, packet, &target, &store, &old, reply);
+	return change(request, &target, &store, &old);
 }
 
-bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
-			   const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_execute_atomic(struct simhca_request *request)
 {
 	struct simhca_sgl target;
 
-	return qp_grants(qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC,
-			 reply) &&
-	       grants_responses(qp, packet, reply) &&
-	       atomic_target(worker, qp, packet, SIMHCA_ACCESS_REMOTE_ATOMIC, &target, reply) &&
-	       change(worker, qp, packet, &target, &packet->atomic, &reply->atomic_old, reply);
+	return qp_grants(request, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC) &&
+	       grants_responses(request) &&
+	       atomic_target(request, SIMHCA_ACCESS_REMOTE_ATOMIC, &target) &&
+	       change(request, &target, &request->packet->atomic, &request->atomic_old);
 }
 
 /*
@@ -212,9 +196,9 @@ bool simhca_execute_atomic(struct simhca_worker *worker, struct simhca_qp *qp,
  * nothing back: a copy is in its owner's memory when it ends, and requests are carried out one by
  * one. So there is nothing to do but to check, and to answer.
  */
-bool simhca_execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
-			  const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_execute_flush(struct simhca_request *request)
 {
+	const struct simhca_packet *packet = request->packet;
 	uint32_t rights = 0;
 
 	if (packet->flush_placement & SIMHCA_FLUSH_GLOBAL)
@@ -222,13 +206,12 @@ bool simhca_execute_flush(struct simhca_worker *worker, struct simhca_qp *qp,
 	if (packet->flush_placement & SIMHCA_FLUSH_PERSISTENT)
 		rights |= SIMHCA_ACCESS_FLUSH_PERSISTENT;
 	if ((rights & SIMHCA_ACCESS_FLUSH_GLOBAL) &&
-	    !qp_grants(qp, packet, SIMHCA_ACCESS_FLUSH_GLOBAL, SIMHCA_REASON_QP_NO_FLUSH_GLOBAL,
-		       reply))
+	    !qp_grants(request, SIMHCA_ACCESS_FLUSH_GLOBAL, SIMHCA_REASON_QP_NO_FLUSH_GLOBAL))
 		return false;
 	if ((rights & SIMHCA_ACCESS_FLUSH_PERSISTENT) &&
-	    !qp_grants(qp, packet, SIMHCA_ACCESS_FLUSH_PERSISTENT,
-		       SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT, reply))
+	    !qp_grants(request, SIMHCA_ACCESS_FLUSH_PERSISTENT,
+		       SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT))
 		return false;
-	return grants_responses(qp, packet, reply) &&
-	       simhca_memory_remote(worker, qp, packet, packet->dma_length, rights, NULL, reply);
+	return grants_responses(request) &&
+	       simhca_memory_remote(request, packet->dma_length, rights, NULL);
 }

@@ -17,12 +17,12 @@
 #include "responder_impl.h"
 #include "wqe.h"
 
-bool simhca_recv_wqe(struct simhca_qp *qp, struct simhca_recv *recv, struct simhca_reply *reply)
+bool simhca_recv_wqe(struct simhca_request *request, struct simhca_recv *recv)
 {
-	if (simhca_recv_read(qp, recv))
+	if (simhca_recv_read(request->qp, recv))
 		return true;
-	simhca_qp_corrupt(qp);
-	simhca_reply_nothing(reply, SIMHCA_REASON_NONE);
+	simhca_qp_corrupt(request->qp);
+	simhca_reply_nothing(request, SIMHCA_REASON_NONE);
 	return false;
 }
 
@@ -41,12 +41,12 @@ static bool fits_slot(const struct simhca_qp *qp, const struct simhca_packet *pa
 	       !seg->mm->mapping && seg->mm->pid == qp->context->pid;
 }
 
-bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
-		       const struct simhca_packet *packet, const struct simhca_sgl *payload,
-		       uint64_t offset, uint64_t length, struct simhca_reply *reply)
+bool simhca_recv_place(struct simhca_request *request, const struct simhca_sgl *payload,
+		       uint64_t offset, uint64_t length)
 {
+	struct simhca_qp *qp = request->qp;
 	struct simhca_key_use use = {
-		.worker = worker,
+		.worker = request->worker,
 		.device = qp->device,
 		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
 		.pd = qp->responder.srq ? qp->responder.srq->pd->number : qp->qpc->pd,
@@ -57,26 +57,25 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
 	enum simhca_reason reason;
 	struct simhca_recv recv;
 
-	if (!simhca_recv_wqe(qp, &recv, reply))
+	if (!simhca_recv_wqe(request, &recv))
 		return false;
 	target.count = 0;
-	simhca_own_begin(worker);
+	simhca_own_begin(request->worker);
 	if (offset > recv.length || length > recv.length - offset) {
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
-			      SIMHCA_REASON_RECV_TOO_SHORT, reply);
+		simhca_refuse(request, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+			      SIMHCA_REASON_RECV_TOO_SHORT);
 		return false;
 	}
 	reason = simhca_translate_sges(&use, recv.sge, recv.num_sge, offset, length, &target);
 	if (reason != SIMHCA_REASON_NONE) {
-		simhca_memory_refuse(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, reason, reply);
+		simhca_memory_refuse(request, SIMHCA_RECEIVE_BUFFER, reason);
 		return false;
 	}
-	qp->responder.in_slot = fits_slot(qp, packet, &recv, &target);
+	qp->responder.in_slot = fits_slot(qp, request->packet, &recv, &target);
 	if (qp->responder.in_slot)
 		target.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)simhca_slot_data(qp),
 						     .length = length };
-	return simhca_memory_write(worker, qp, packet, SIMHCA_RECEIVE_BUFFER, &target, payload,
-				   length, reply);
+	return simhca_memory_write(request, SIMHCA_RECEIVE_BUFFER, &target, payload, length);
 }
 
 /*
@@ -84,64 +83,65 @@ bool simhca_recv_place(struct simhca_worker *worker, struct simhca_qp *qp,
  * message consumed, and answers nothing, neither an ACK nor a NAK (IBTA vol. 1, 9.9.6.3, class J).
  * The requester finds a QP that is in error when it tries again.
  */
-static void fail_invalidate(struct simhca_qp *qp, const struct simhca_packet *packet,
-			    enum simhca_reason reason, struct simhca_reply *reply)
+static void fail_invalidate(struct simhca_request *request, enum simhca_reason reason)
 {
-	simhca_qp_log(qp, " cannot invalidate key 0x%08x for QP 0x%06x: %s", packet->imm_or_rkey,
-		      packet->src_qpn, simhca_reason_text(reason));
-	simhca_reply_nothing(reply, reason);
-	simhca_recv_complete(qp, packet, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
-	simhca_qp_fail(qp, SIMHCA_QPS_ERR);
+	simhca_qp_log(request->qp, " cannot invalidate key 0x%08x for QP 0x%06x: %s",
+		      request->packet->imm_or_rkey, request->packet->src_qpn,
+		      simhca_reason_text(reason));
+	simhca_reply_nothing(request, reason);
+	simhca_recv_complete(request, SIMHCA_WC_LOC_ACCESS_ERR, reason, 0);
+	simhca_qp_fail(request->qp, SIMHCA_QPS_ERR);
 }
 
 /*
  * Ends a SEND_WITH_INV, whose data are placed. First the key is void; the message is complete when
  * no access by it is under way any more. Until then the requester asks again.
  */
-static bool invalidate(struct simhca_worker *worker, struct simhca_qp *qp,
-		       const struct simhca_packet *packet, struct simhca_reply *reply)
+static bool invalidate(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	struct simhca_key_use use = { .device = qp->device,
 				      .pd = qp->responder.key_pd,
 				      .qpn = qp->qpn };
 	enum simhca_reason reason;
 
-	simhca_key_release(worker, 0); /* our own accesses are over: it may be the buffer's key */
+	/* Our own accesses are over, and it may be the buffer's key. */
+	simhca_key_release(request->worker, 0);
 	if (!qp->resp.revoked) {
 		reason = simhca_key_invalidate(&use, packet->imm_or_rkey);
 		if (reason != SIMHCA_REASON_NONE) {
-			fail_invalidate(qp, packet, reason, reply);
+			fail_invalidate(request, reason);
 			return false;
 		}
 		qp->resp.revoked = true;
 		qp->resp.revoked_psn = packet->psn;
 	}
 	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
-		simhca_reply_not_accepted(reply, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		simhca_reply_not_accepted(request, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
 	qp->resp.revoked = false;
 	return true;
 }
 
-bool simhca_recv_completes(struct simhca_qp *qp, const struct simhca_packet *packet, uint64_t bytes,
-			   struct simhca_reply *reply)
+bool simhca_recv_completes(struct simhca_request *request, uint64_t bytes)
 {
+	struct simhca_qp *qp = request->qp;
 	const struct simhca_place before = simhca_place_of(qp);
 
-	if (simhca_inject_is_on(qp->device->fabric) &&
-	    simhca_injected_receive(qp, packet, bytes, reply))
+	if (simhca_inject_is_on(qp->device->fabric) && simhca_injected_receive(request, bytes))
 		return false;
 	/* First, as the completion is told of when the message's progress is committed. */
-	simhca_responder_advance(qp, packet, reply);
-	if (simhca_recv_complete(qp, packet, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
+	simhca_responder_advance(request);
+	if (simhca_recv_complete(request, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
 		return true;
-	simhca_responder_retreat(qp, &before, reply);
+	simhca_responder_retreat(request, &before);
 	if (qp->source->flush)
-		simhca_refuse(qp, packet, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
-			      qp->source->no_room, reply);
+		simhca_refuse(request, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
+			      qp->source->no_room);
 	else
-		simhca_reply_nak(reply, SIMHCA_SYNDROME_NAK_OPERATIONAL, qp->source->no_room);
+		simhca_reply_nak(request, SIMHCA_SYNDROME_NAK_OPERATIONAL, qp->source->no_room);
 	return false;
 }
 
@@ -161,46 +161,42 @@ static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t 
 }
 
 /* Of its own, since it has a list more on the stack. */
-static __attribute__((noinline)) bool place_rest(struct simhca_worker *worker, struct simhca_qp *qp,
-						 const struct simhca_packet *packet,
-						 const struct simhca_recv_part *part,
-						 struct simhca_reply *reply)
+static __attribute__((noinline)) bool place_rest(struct simhca_request *request,
+						 const struct simhca_recv_part *part)
 {
 	struct simhca_sgl rest;
 
-	skip(&rest, packet->payload, part->skip);
-	return simhca_recv_place(worker, qp, packet, &rest, part->offset, part->length, reply);
+	skip(&rest, request->packet->payload, part->skip);
+	return simhca_recv_place(request, &rest, part->offset, part->length);
 }
 
-static bool place_part(struct simhca_worker *worker, struct simhca_qp *qp,
-		       const struct simhca_packet *packet, const struct simhca_recv_part *part,
-		       struct simhca_reply *reply)
+static bool place_part(struct simhca_request *request, const struct simhca_recv_part *part)
 {
 	if (part->none)
 		return true;
 	if (part->skip)
-		return place_rest(worker, qp, packet, part, reply);
-	return simhca_recv_place(worker, qp, packet, packet->payload, part->offset, part->length,
-				 reply);
+		return place_rest(request, part);
+	return simhca_recv_place(request, request->packet->payload, part->offset, part->length);
 }
 
-bool simhca_execute_send(struct simhca_worker *worker, struct simhca_qp *qp,
-			 const struct simhca_packet *packet, struct simhca_reply *reply)
+bool simhca_execute_send(struct simhca_request *request)
 {
+	struct simhca_qp *qp = request->qp;
+	const struct simhca_packet *packet = request->packet;
 	struct simhca_recv_part part = { .offset = qp->resp.offset, .length = packet->length };
 
 	qp->responder.in_slot = false;
-	if (!simhca_recv_need(worker, qp, packet, reply))
+	if (!simhca_recv_need(request))
 		return false;
 	if (qp->source->part)
 		qp->source->part(qp, packet, &part);
 	/* Unless this very packet was here before, and only had to wait for others to end. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
-	if (!qp->resp.revoked && !place_part(worker, qp, packet, &part, reply))
+	if (!qp->resp.revoked && !place_part(request, &part))
 		return false;
-	if (packet->has_inv && !invalidate(worker, qp, packet, reply))
+	if (packet->has_inv && !invalidate(request))
 		return false;
 	qp->resp.offset += packet->length;
-	return !packet->last || simhca_recv_completes(qp, packet, part.offset + part.length, reply);
+	return !packet->last || simhca_recv_completes(request, part.offset + part.length);
 }
