@@ -34,6 +34,8 @@ struct netif;
 struct umad;
 struct wire;
 
+struct command;
+
 struct daemon {
 	struct ev_loop *loop;
 	const struct options *options;
@@ -71,6 +73,8 @@ struct daemon {
 	double started;		  /* monotonic.h */
 	double in_vain;		  /* when a command last waited for an engine, and was deferred */
 	struct session *contexts; /* those that have one, hashed by its id */
+	/* The command of a number; NULL: there is none such (verbs/verbs_cmd.c). */
+	const struct command *(*command_find)(unsigned int number);
 };
 
 #endif

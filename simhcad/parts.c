@@ -22,6 +22,7 @@
 #include "parts.h"
 #include "rdma_cm/cma.h"
 #include "umad/umad.h"
+#include "verbs/verbs_cmd.h"
 #include "wire/wire.h"
 
 #define FAULT_WORKERS 4 /* unless --fault-workers says otherwise */
@@ -340,6 +341,7 @@ static int open_wire(struct daemon *daemon)
 
 static int open_devices(struct daemon *daemon)
 {
+	daemon->command_find = command_find;
 	if (device_tree_create(&daemon->rundir))
 		return 1;
 	while (daemon->num_devices < daemon->options->num_devices) {

@@ -118,7 +118,7 @@ static int check(const struct session *session, const struct datagram *datagram,
 				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
 				  "provider version %u: install both from one release",
 				  SIMHCA_ABI_VERSION, hdr->version);
-	*command = command_find(hdr->command);
+	*command = session->device->daemon->command_find(hdr->command);
 	if (!*command)
 		return simhca_why(why, EOPNOTSUPP, "there is no command %u", hdr->command);
 	if (length != sizeof(*hdr) + (*command)->request_size)

@@ -166,12 +166,10 @@ static inline void reply_add_fd(struct reply *reply, int fd, bool close_it)
 typedef int command_handler(struct session *session, struct request *request, struct reply *reply,
 			    struct simhca_why *why);
 
-/* verbs_cmd.c */
 struct command {
 	size_t request_size, reply_size; /* bytes, without the headers */
 	unsigned int fds;		 /* besides the answer socket */
 	command_handler *handler;	 /* NULL: there is no such command */
 };
-const struct command *command_find(unsigned int number);
 
 #endif

@@ -17,7 +17,10 @@
 #include "names.h"
 #include "printable.h"
 #include "base/privilege.h"
+#include "destroy.h"
 #include "said.h"
+#include "sender.h"
+#include "verbs_cmd.h"
 #include "uverbs.h"
 #include "loop/session.h"
 #include "base/share.h"
@@ -28,93 +31,6 @@
 #define HANDLER(name)                                                                              \
 	static int name(struct session *session, struct request *request, struct reply *reply,     \
 			struct simhca_why *why)
-
-/* Looking at a process whose memory is used for the first time. */
-struct look {
-	struct command_chore chore; /* first */
-	struct process_table *table;
-	struct process_look look;
-	bool lives;
-};
-
-static void look_at_process(struct chore *chore)
-{
-	process_look_do(&((struct look *)chore)->look);
-}
-
-static void finish_look(struct command_chore *chore)
-{
-	struct look *look = (struct look *)chore;
-
-	look->lives = process_look_finish(look->table, &look->look);
-}
-
-/*
- * Whether the process that has sent this is known: 0, *reachable says whether its memory can be
- * reached, or a negative errno.
- */
-static int know_sender(struct session *session, struct request *request, bool *reachable,
-		       struct simhca_why *why)
-{
-	struct process_table *table = &session->device->daemon->processes;
-	struct look *look = NULL;
-
-	if (request->chore && request->chore->chore.work == look_at_process)
-		look = (struct look *)request->chore;
-	/* Without a pidfd the number may be that of one that has ended, and now another's. */
-	if (!request->gone && process_is_known(table, request->pid, reachable) &&
-	    (session->pidfds || (look && look->lives) ||
-	     process_is_used(session->processes, request->pid))) {
-		session_ask_for_pidfds(session, false);
-		return 0;
-	}
-	if (look && look->lives && look->look.blind) {
-		*reachable = look->look.reachable;
-		return 0;
-	}
-	if (look || request->gone)
-		return simhca_why(why, ESRCH, "the process that has sent this has ended");
-	if (!session->pidfds) {
-		session_ask_for_pidfds(session, true);
-		session->said_again = true;
-		return simhca_why(why, SIMHCA_CMD_SAY_AGAIN,
-				  "the process that has sent this is to be known first");
-	}
-	if (!session_may_start_chore(session))
-		return -EAGAIN;
-	look = calloc(1, sizeof(*look));
-	if (!look)
-		return simhca_why(why, ENOMEM, "out of memory");
-	look->table = table;
-	process_look_start(&look->look, request->pid, request->pidfd);
-	request->pidfd = -1;
-	look->chore.chore.work = look_at_process;
-	look->chore.finish = finish_look;
-	request->chore = &look->chore;
-	return -EINPROGRESS;
-}
-
-/* The memory of the request's sender. 0 or a negative errno. */
-static int memory_of(struct session *session, struct request *request, struct simhca_mm **mm,
-		     struct simhca_why *why)
-{
-	bool reachable;
-	int ret;
-
-	/* Where an agent copies, the sender is whoever has the agent. */
-	if (request->pid <= 0 && !session->own_engine)
-		return simhca_why(why, EPERM,
-				  "simhcad cannot see which process has sent this, and so cannot "
-				  "reach its memory");
-	if (request->pid > 0) {
-		ret = know_sender(session, request, &reachable, why);
-		if (ret)
-			return ret;
-	}
-	*mm = process_memory(&session->device->daemon->processes, &session->processes,
-			     session->context, request->pid);
-	return *mm ? 0 : simhca_why(why, ENOMEM, "out of memory");
-}
 
 /* ----------------------------------------------------------------------- opening a context */
 
@@ -234,7 +150,7 @@ HANDLER(open_context)
 
 	/* pid 0 is a process of a pid namespace that we cannot see into. */
 	if (request->pid > 0) {
-		ret = know_sender(session, request, &reachable, why);
+		ret = sender_know(session, request, &reachable, why);
 		if (ret)
 			return ret;
 	}
@@ -302,7 +218,7 @@ HANDLER(set_agent)
 		return simhca_why(why, EINVAL,
 				  "this context was opened by a process whose memory the device "
 				  "reaches: it takes no agent");
-	ret = memory_of(session, request, &mm, why);
+	ret = sender_memory(session, request, &mm, why);
 	if (ret)
 		return ret;
 	ret = simhca_mm_set_agent(session->context, mm, request->fds[0], request->fds[1],
@@ -359,7 +275,7 @@ HANDLER(dealloc_pd)
 HANDLER(reg_mr)
 {
 	struct simhca_mm *mm;
-	int ret = memory_of(session, request, &mm, why);
+	int ret = sender_memory(session, request, &mm, why);
 
 	return ret ? ret : simhca_reg_mr(session->context, mm, request->body, reply->body, why);
 }
@@ -367,7 +283,7 @@ HANDLER(reg_mr)
 HANDLER(rereg_mr)
 {
 	struct simhca_mm *mm;
-	int ret = memory_of(session, request, &mm, why);
+	int ret = sender_memory(session, request, &mm, why);
 
 	return ret ? ret : simhca_rereg_mr(session->context, mm, request->body, reply->body, why);
 }
@@ -387,7 +303,7 @@ HANDLER(dereg_mr)
 HANDLER(set_userfaultfd)
 {
 	struct simhca_mm *mm;
-	int fd = request->fds[0], ret = memory_of(session, request, &mm, why);
+	int fd = request->fds[0], ret = sender_memory(session, request, &mm, why);
 
 	if (ret)
 		return ret;
@@ -399,7 +315,7 @@ HANDLER(watch_mr)
 {
 	const struct simhca_handle *req = request->body;
 	struct simhca_mm *mm;
-	int fd, ret = memory_of(session, request, &mm, why);
+	int fd, ret = sender_memory(session, request, &mm, why);
 
 	if (!ret)
 		ret = simhca_watch_mr(session->context, mm, req->handle, &fd, why);
@@ -422,7 +338,7 @@ HANDLER(query_odp)
 HANDLER(alloc_mr)
 {
 	struct simhca_mm *mm;
-	int ret = memory_of(session, request, &mm, why);
+	int ret = sender_memory(session, request, &mm, why);
 
 	return ret ? ret : simhca_alloc_mr(session->context, mm, request->body, reply->body, why);
 }
@@ -540,109 +456,6 @@ HANDLER(arm_cq)
 	return simhca_arm_cq(session->context, handle_of(request), why);
 }
 
-/* Taking back the events of an object that has gone, where the client has not read them all. */
-struct take_back {
-	struct command_chore chore; /* first */
-	struct event_purge purge[2];
-	bool reading[2];
-	int fds[2]; /* of the client's ends */
-	struct simhca_destroy_reply result;
-};
-enum { COMPLETIONS, ASYNC };
-
-static void read_back(struct chore *chore)
-{
-	struct take_back *back = (struct take_back *)chore;
-
-	for (int i = COMPLETIONS; i <= ASYNC; i++) {
-		if (back->reading[i])
-			event_purge_read(&back->purge[i]);
-		if (back->fds[i] >= 0)
-			close(back->fds[i]);
-	}
-}
-
-static void finish_taking_back(struct command_chore *chore)
-{
-	struct take_back *back = (struct take_back *)chore;
-
-	back->result.comp_events = event_purge_finish(&back->purge[COMPLETIONS]);
-	back->result.async_events = event_purge_finish(&back->purge[ASYNC]);
-}
-
-/* 0: back->result is there. -EINPROGRESS: back is request->chore. */
-static int take_back(struct session *session, struct request *request, struct take_back *back,
-		     const struct simhca_identity *identity)
-{
-	const struct simhca_user_handle *user = &identity->user_handle;
-	uint64_t channel = identity->channel;
-	unsigned int fds = 0;
-
-	for (int i = COMPLETIONS; i <= ASYNC; i++) {
-		bool known = i == ASYNC || channel;
-
-		back->fds[i] = known && fds < request->num_fds ? request->fds[fds++] : -1;
-		back->reading[i] =
-			event_purge_start(&back->purge[i], &session->events, i == COMPLETIONS,
-					  i == COMPLETIONS ? channel : user->events, user->element,
-					  i == COMPLETIONS ? identity->told : 0, back->fds[i]);
-	}
-	if (!back->reading[COMPLETIONS] && !back->reading[ASYNC]) {
-		finish_taking_back(&back->chore);
-		return 0;
-	}
-	for (unsigned int i = 0; i < fds; i++)
-		request->fds[i] = -1;
-	back->chore.chore.work = read_back;
-	back->chore.finish = finish_taking_back;
-	request->chore = &back->chore;
-	return -EINPROGRESS;
-}
-
-typedef int identify_function(struct simhca_context *context, uint32_t handle,
-			      struct simhca_identity *identity, struct simhca_why *why);
-typedef int destroy_function(struct simhca_context *context, uint32_t handle,
-			     struct simhca_why *why);
-
-/* Destroys what has events. */
-static int destroy(struct session *session, struct request *request, struct reply *reply,
-		   identify_function *identify, destroy_function *destroy_object, lint_look *look,
-		   struct simhca_why *why)
-{
-	struct simhca_destroy_reply *out = reply->body;
-	struct simhca_identity identity;
-	struct take_back *back = (struct take_back *)request->chore;
-	struct lint_notes notes = { 0 };
-	int ret;
-
-	if (back) { /* it was destroyed before, and its events have come back */
-		*out = back->result;
-		return 0;
-	}
-	ret = identify(session->context, handle_of(request), &identity, why);
-	if (ret)
-		return ret;
-	if (!session_may_start_chore(session) ||
-	    event_is_purging(&session->events, identity.channel, identity.user_handle.events))
-		return -EAGAIN;
-	back = calloc(1, sizeof(*back));
-	if (!back)
-		return simhca_why(why, ENOMEM, "out of memory");
-	if (look)
-		look(session, handle_of(request), &notes);
-	ret = destroy_object(session->context, handle_of(request), why);
-	if (!ret)
-		lint_add(&session->lint, &notes);
-	back->result.renew = identity.renew;
-	if (!ret)
-		ret = take_back(session, request, back, &identity);
-	if (ret == -EINPROGRESS)
-		return ret;
-	*out = back->result;
-	free(back);
-	return ret;
-}
-
 /*
  * libefa does not bring the client's end of the channel: one is kept. A copy of it is the request's until
  * it is served; if it is to be tried again that begins anew.
@@ -666,8 +479,8 @@ static int destroy_efa_cq(struct session *session, struct request *request, stru
 					  strerror(errno));
 		request->num_fds = 1;
 	}
-	ret = destroy(session, request, reply, simhca_efa_cq_identity, simhca_efa_destroy_cq,
-		      lint_cq, why);
+	ret = destroy_with_events(session, request, reply, simhca_efa_cq_identity,
+				  simhca_efa_destroy_cq, lint_cq, why);
 	if (ret == -EAGAIN && end >= 0) {
 		close(request->fds[0]);
 		request->num_fds = 0;
@@ -683,8 +496,8 @@ HANDLER(destroy_cq)
 		return -EAGAIN;
 	if (session->device->options->settings.efa)
 		return destroy_efa_cq(session, request, reply, why);
-	return destroy(session, request, reply, simhca_cq_identity, simhca_destroy_cq, lint_cq,
-		       why);
+	return destroy_with_events(session, request, reply, simhca_cq_identity, simhca_destroy_cq,
+				   lint_cq, why);
 }
 
 /*
@@ -748,7 +561,8 @@ HANDLER(query_srq)
 
 HANDLER(destroy_srq)
 {
-	return destroy(session, request, reply, simhca_srq_identity, simhca_destroy_srq, NULL, why);
+	return destroy_with_events(session, request, reply, simhca_srq_identity, simhca_destroy_srq,
+				   NULL, why);
 }
 
 HANDLER(create_qp)
@@ -804,8 +618,8 @@ HANDLER(destroy_qp)
 	if (!request->chore && request->age < LAST_SENDS_SECONDS &&
 	    simhca_qp_has_sends(session->context, handle_of(request)))
 		return -EAGAIN;
-	return destroy(session, request, reply, simhca_qp_identity, simhca_destroy_qp, lint_qp,
-		       why);
+	return destroy_with_events(session, request, reply, simhca_qp_identity, simhca_destroy_qp,
+				   lint_qp, why);
 }
 
 HANDLER(attach_mcast)
@@ -832,7 +646,8 @@ HANDLER(modify_wq)
 
 HANDLER(destroy_wq)
 {
-	return destroy(session, request, reply, simhca_wq_identity, simhca_destroy_wq, NULL, why);
+	return destroy_with_events(session, request, reply, simhca_wq_identity, simhca_destroy_wq,
+				   NULL, why);
 }
 
 HANDLER(create_rwq_table)
@@ -899,7 +714,7 @@ HANDLER(attach_comp_cntr)
 HANDLER(offer_memory)
 {
 	struct simhca_mm *mm;
-	int ret = memory_of(session, request, &mm, why);
+	int ret = sender_memory(session, request, &mm, why);
 
 	return ret ? ret : simhca_offer_memory(session->context, mm, request->body, why);
 }
@@ -926,7 +741,7 @@ HANDLER(attach_peer)
 	struct simhca_attach_peer_reply *out = reply->body;
 	struct simhca_attached attached;
 	struct simhca_mm *mm;
-	int ret = memory_of(session, request, &mm, why);
+	int ret = sender_memory(session, request, &mm, why);
 
 	if (!ret)
 		ret = simhca_attach_peer(session->context, mm, request->body, out, &attached, why);

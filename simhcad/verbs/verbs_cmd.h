@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The commands of a session. */
+#ifndef SIMHCAD_VERBS_CMD_H
+#define SIMHCAD_VERBS_CMD_H
+
+struct command;
+
+/* NULL: there is none of that number. */
+const struct command *command_find(unsigned int number);
+
+#endif
