@@ -97,7 +97,8 @@ typedef int dirent_compare_fn(const struct dirent **a, const struct dirent **b);
 	F(ssize_t, __recvfrom_chk,                                                                 \
 	  (int fd, void *buf, size_t size, size_t buf_size, int flags, struct sockaddr *addr,      \
 	   socklen_t *len))                                                                        \
-	F(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags))
+	F(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags))                               \
+	F(void *, dlopen, (const char *file, int mode))
 
 #define REAL_INDEX(ret, name, args) REAL_INDEX_##name,
 enum real_index { REAL_FUNCTIONS(REAL_INDEX) REAL_COUNT };

@@ -29,6 +29,11 @@ def test_libibverbs_loaded_at_run_time(run):
     assert output(result) == "rxe0 020000fffe000001\n"
 
 
+def test_module_that_is_bound_deeply(run):
+    """Its libibverbs, too, comes to the hooks; and it is found where its program's own RUNPATH says."""
+    assert output(run(program("deepbind-client"))) == "1\n"
+
+
 @pytest.mark.skipif(not shutil.which("ibv_devices"), reason="no ibv_devices here")
 def test_ibv_devices(run):
     assert "rxe0" in output(run("ibv_devices"))
