@@ -116,7 +116,7 @@ def reference(name):
 
 def of_messages(result):
     ways = [way["name"] for way in result["ways"]]
-    on, off = ways.index("callers on"), ways.index("callers off")
+    on, off = ways.index("fast path on"), ways.index("fast path off")
     rows = []
     for test in result["tests"]:
         fast, slow = test["results"][on], test["results"][off]

@@ -45,3 +45,9 @@ def test_threads():
     rows = json.loads(done.stdout)["tests"]
     assert [row["test"] for row in rows] == [row.name for row in table.THREADS]
     assert all(row["rate"] > 0 and 0 <= row["value"] <= 1 for row in rows)
+
+
+def test_efa():
+    command = [ROOT / "scripts" / "bench", "efa", "--runs", "1", "--json", "--build", os.environ["SIMHCA_BUILD"]]
+    rows = json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=600, check=True).stdout)["tests"]
+    assert all(us > 0 for row in rows for us in row["us"].values()) and len(rows) == 3

@@ -48,7 +48,7 @@ def test_one_part_is_measured_and_others_stay(copy):
     assert f"| ordinary region | {value:.3g} |" in page or value < 1 or value >= 100
 
 
-@pytest.mark.parametrize("arguments", [["--from", "x"], ["--report", "--json"], ["--report", "--callers", "on"],
+@pytest.mark.parametrize("arguments", [["--from", "x"], ["--report", "--json"], ["--report", "--fast-path", "on"],
                                        ["--report", "--build", "a", "--build", "b"]], ids=" ".join)
 def test_wrong_options(copy, arguments):
     done = bench(copy, *arguments)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+libfabric's own pingpong over an EFA device, beside the same program over a device of verbs and over TCP, in
+turns: us for a message one way.
+"""
+
+import json
+import os
+import re
+import statistics
+import sys
+
+from wire import clients
+
+# Name, libfabric's provider, options of the daemon.
+WAYS = [
+    ("efa", "efa", ("--model", "efa")),
+    ("verbs", "verbs;ofi_rxm", ()),
+    ("tcp", "tcp;ofi_rxm", ()),
+]
+SIZES = {"64 B": 64, "4 KiB": 4 << 10, "64 KiB": 64 << 10}
+MESSAGES = 200
+# A message within one host goes by shared memory otherwise, past the device.
+ENVIRONMENT = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
+SECONDS = 60  # of a program at most
+
+
+def pingpong(common, device, provider, size):
+    """us for a message, one way."""
+    port = common.new_port()
+    argv = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", MESSAGES, "-S", size]
+    server = device.start(*argv, "-B", port, **ENVIRONMENT)
+    common.wait_until(lambda: port in common.listening_ports() or not server.running, SECONDS, "it listens")
+    client = common.expect_success(device.run(*argv, "-P", port, "127.0.0.1", seconds=SECONDS, **ENVIRONMENT))
+    common.expect_success(server.finish())
+    # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
+    return float(re.search(r"^\S+ +\S+ +=\S+ +\S+ +\S+s +\S+ +(\S+) ", client.stdout, re.M)[1])
+
+
+def figures(tree, runs):
+    common, _ = clients(tree)
+    found = {(size, way): [] for size in SIZES for way, _, _ in WAYS}
+    for _ in range(runs):
+        for way, provider, options in WAYS:
+            with common.Device("ethernet", *options) as device:
+                for size, count in SIZES.items():
+                    found[size, way].append(pingpong(common, device, provider, count))
+    rows = []
+    for size in SIZES:
+        medians = {way: statistics.median(found[size, way]) for way, _, _ in WAYS}
+        rows.append({"test": size, "us": medians, "ratios": {way: medians["efa"] / medians[way] for way in ("verbs", "tcp")},
+                     "values": {way: found[size, way] for way, _, _ in WAYS}})
+    return {"cpus": len(os.sched_getaffinity(0)), "runs": runs, "tests": rows}
+
+
+def main(tree, runs, as_json):
+    result = figures(tree, runs)
+    if as_json:
+        json.dump(result, sys.stdout, indent=2)
+        print()
+        return 0
+    print(f"{'fi_pingpong, us one way':24} {'efa':>8} {'verbs':>8} {'tcp':>8} {'of verbs':>9} {'of tcp':>9}")
+    for row in result["tests"]:
+        print(f"{row['test']:24} " + " ".join(f"{row['us'][way]:>8.2f}" for way, _, _ in WAYS)
+              + f" {row['ratios']['verbs']:>9.2f} {row['ratios']['tcp']:>9.2f}")
+    return 0
