@@ -13,13 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cmocka.h>
 
 #include "core/av.h"
 #include "link/wire/bth.h"
-#include "link/wire/crc32.h"
 #include "link/wire/icrc.h"
 
 #define ETHERNET_BYTES 14
@@ -510,26 +508,10 @@ static void not_to_be_encoded(void **state)
 	assert_int_equal(simhca_bth_encode(&packet, bytes), 0);
 }
 
-/* Of every length up to that of a packet, from any address, and behind any other. */
-static void crc32_is_that_of_zlib(void **state)
-{
-	static uint8_t bytes[4300];
-
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)(i * i >> 3 ^ i);
-	for (uint32_t length = 0; length < 4200; length++) {
-		const uint8_t *from = bytes + length * 7 % 100;
-		uint32_t before = length * 2654435761u;
-
-		assert_int_equal(simhca_crc32(before, from, length), crc32(before, from, length));
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_rxe_sent),
-		cmocka_unit_test(crc32_is_that_of_zlib),
 		cmocka_unit_test(icrcs),
 		cmocka_unit_test(fields_of_a_write),
 		cmocka_unit_test(fields_of_an_atomic),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <libdeflate.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "core/av.h"
 #include "link/wire/bth.h"
-#include "link/wire/crc32.h"
 #include "link/wire/icrc.h"
 
 #define LRH_BYTES 8 /* ones, where a native packet has one */
@@ -76,9 +76,9 @@ static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *data
 	memcpy(at, datagram, SIMHCA_BTH_BYTES);
 	at[4] = 0xff; /* FECN, BECN, reserved */
 	at += SIMHCA_BTH_BYTES;
-	crc = simhca_crc32(0, masked, (size_t)(at - masked));
-	crc = simhca_crc32(crc, datagram + SIMHCA_BTH_BYTES, length - SIMHCA_BTH_BYTES);
-	return simhca_crc32(crc, datagram, again);
+	crc = libdeflate_crc32(0, masked, (size_t)(at - masked));
+	crc = libdeflate_crc32(crc, datagram + SIMHCA_BTH_BYTES, length - SIMHCA_BTH_BYTES);
+	return libdeflate_crc32(crc, datagram, again);
 }
 
 /*
