@@ -49,6 +49,10 @@ char shca_tsan_cookie;
 
 static inline unsigned int wc_flags(const struct simhca_cqe *cqe)
 {
+	const uint8_t shown = SIMHCA_CQE_GRH | SIMHCA_CQE_IMM | SIMHCA_CQE_INV | SIMHCA_CQE_CSUM_OK;
+
+	if (!((cqe->flags & shown) | cqe->tm_flags))
+		return 0;
 	return (cqe->flags & SIMHCA_CQE_GRH ? IBV_WC_GRH : 0) |
 	       (cqe->flags & SIMHCA_CQE_IMM ? IBV_WC_WITH_IMM : 0) |
 	       (cqe->flags & SIMHCA_CQE_INV ? IBV_WC_WITH_INV : 0) |
@@ -147,7 +151,8 @@ static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
  * nothing else (ibv_poll_cq(3)). mlx5 leaves the rest of struct ibv_wc as it was, but for wc_flags,
  * which are 0. A program that looks at it is to go wrong here already.
  */
-static const struct simhca_cqe *poisoned(struct shca_cq *cq, const struct simhca_cqe *failed)
+static __attribute__((cold, noinline)) const struct simhca_cqe *
+poisoned(struct shca_cq *cq, const struct simhca_cqe *failed)
 {
 	struct simhca_cqe *cqe = &cq->taken;
 	uint8_t poison = failed->opcode & IBV_WC_RECV ? POISON_OF_RECV : POISON_OF_SEND;
@@ -176,7 +181,7 @@ static inline const struct simhca_cqe *as_it_is_shown(struct shca_cq *cq,
 }
 
 /* Nothing is in the ring: only a device that is gone leaves something to report. */
-static const struct simhca_cqe *next_flushed(struct shca_cq *cq)
+static __attribute__((cold, noinline)) const struct simhca_cqe *next_flushed(struct shca_cq *cq)
 {
 	if (!shca_flush_one(cq, &cq->taken))
 		return NULL;
@@ -225,7 +230,7 @@ static bool is_one_of_many(struct shca_cq *cq, uint64_t now_ns)
  * for a while where a yield took long, and longer the more often it was in vain; unless the others are
  * threads of this process that poll as well.
  */
-static bool found_empty(struct shca_cq *cq)
+static __attribute__((noinline)) bool found_empty(struct shca_cq *cq)
 {
 	uint64_t before, after;
 
@@ -282,8 +287,11 @@ static inline enum empty why_empty(struct shca_cq *cq)
 	return EMPTY;
 }
 
-/* Consumes the next completion: a copy, which stays until the next call. */
-static inline const struct simhca_cqe *next_cqe(struct shca_cq *cq)
+/*
+ * Consumes the next completion: a copy, which stays until the next call. What is not to be expected is in
+ * functions of its own, so that little is saved and restored for it.
+ */
+static inline __attribute__((always_inline)) const struct simhca_cqe *next_cqe(struct shca_cq *cq)
 {
 	const struct simhca_cqe *cqe;
 	uint32_t passed_over = 0; /* without returning any */
