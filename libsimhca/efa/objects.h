@@ -211,7 +211,22 @@ bool efa_cq_look(struct efa_cq *cq);
 
 /* work.c */
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
-/* Completes what is under way and what is posted. Under the work lock. */
+
+/* message.c, under the work lock. What has become of a message: */
+enum efa_outcome {
+	EFA_DONE, /* it has completed */
+	EFA_GOES_ON,
+	EFA_WAITS, /* its receiver is not ready */
+};
+/* Carries it, or a slice of it. Inside a guard, which is wide before and afterwards. */
+enum efa_outcome efa_carry(struct simhca_worker *worker, struct efa_qp *qp,
+			   struct efa_message *message, uint64_t now);
+/* What was posted is no message, for that reason. */
+void efa_refuse(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
+		const struct efa_send_wqe *wqe, enum efa_status status);
+/* The QP's rings make no sense: nothing more comes of it. */
+void efa_fail(struct efa_qp *qp);
+/* Completes what is under way and what is posted. */
 void efa_flush(struct efa_qp *qp);
 /* Descriptors of receives that wait for messages. *any_yet: one was posted since the QP was reset. */
 uint32_t efa_recvs(struct efa_qp *qp, bool *any_yet);

@@ -22,7 +22,7 @@
  *			fit into the buffer
  *	efa/gate.h	lengths and numbers of buffers, of messages, RDMA	efa-idle
  *			and receives; no more was posted than there is
- *	efa/work.c	a Q_Key is that of the receiver; no more is under	efa-no-rq, efa-idle
+ *	efa/message.c	a Q_Key is that of the receiver; no more is under	efa-no-rq, efa-idle
  *			way than the queue has
  *
  * A scene that was brought into its state is remembered, and that memory is written back before the
