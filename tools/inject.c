@@ -83,7 +83,7 @@ static void refuse(const char *verb)
 		closest_try(&closest, known[i]);
 	if (strchr(verb, ' '))
 		complain("%s: did you mean add '%s'?", verb, verb);
-	else if (closest.best)
+	else if (closest.best && strcmp(closest.best, verb) != 0)
 		complain("%s: did you mean %s?", verb, closest.best);
 	else
 		complain("%s: should be add RULE..., list, clear [NUMBER]..., or replay CAPTURE",

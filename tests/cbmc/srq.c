@@ -6,7 +6,7 @@
  *
  * of: libsimhca/queue/srq_claim.h
  * mutant(any_number): s/simhca_claimant_slot(number)\]/number]/g
- * mutant(slot_without_mask): s/simhca_ring_slot(index, srq->entries)/index/
+ * mutant(slot_without_mask): s/simhca_ring_wqe(srq->ring, index, srq->entries, srq->stride)/srq->ring + (size_t)index * srq->stride/
  * mutant(more_than_the_ring): s/srq->entries, waiting)/UINT32_MAX, waiting)/
  */
 #include "any_memory.h"
