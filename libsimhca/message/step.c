@@ -256,13 +256,13 @@ static bool copy(const struct simhca_step *step, const struct simhca_step_messag
 
 static bool is_send(const struct simhca_step_message *msg)
 {
-	return !simhca_op_has(msg->wqe.opcode, SIMHCA_OP_REMOTE);
+	return msg->packet.op == SIMHCA_PKT_SEND;
 }
 
 /* Whether a receive of the peer's completes by it. */
 static bool consumes_receive(const struct simhca_step_message *msg)
 {
-	return simhca_op_has(msg->wqe.opcode, SIMHCA_OP_RECEIVE);
+	return is_send(msg) || msg->packet.has_imm;
 }
 
 int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
@@ -404,8 +404,11 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 	uint64_t bytes = 0;
 	struct simhca_step_message msg;
 	int count = 0;
+	const struct simhca_send_wqe *first =
+		(const void *)simhca_ring_wqe(step->sq, from, step->sq_entries, step->sq_stride);
 
-	if (pi - from < GATHERED_LEAST)
+	/* The opcode is only a hint here: what is written ahead is read as any message is. */
+	if (pi - from < GATHERED_LEAST || first->opcode != SIMHCA_WR_RDMA_WRITE)
 		return from;
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
