@@ -140,10 +140,13 @@ def stop(pid, directory):
         sock.send(b'{"cmd":"stop"}')
         assert json.loads(sock.recv(1000)) == {"ok": True, "version": 1}
     deadline = time.monotonic() + 10
-    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
-        with open(f"/proc/{pid}/stat") as file:
-            if file.read().rsplit(")")[1].split()[0] == "Z":
-                break
+    while time.monotonic() < deadline:
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            break
+        if state == "Z":
+            break
         time.sleep(0.01)
 
 
