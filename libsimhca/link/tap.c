@@ -26,7 +26,7 @@
 #define UDP_BYTES 8u
 #define HEADERS_MOST (ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES)
 #define MTU_MOST 4096u
-#define PAYLOAD_MOST 8928u /* EFA's (SIMHCA_EFA_MTU) */
+#define PAYLOAD_MOST SIMHCA_EFA_MTU /* of one frame: EFA's are the longest */
 #define HOP_LIMIT 64
 #define GMP_QPN 1u
 #define GMP_QKEY 0x80010000u /* IBTA vol. 1, 3.5.3 */

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A device for tests, the programs that run on it, and what they print."""
-import atexit
-import functools
 import itertools
 import json
 import os
@@ -160,25 +158,6 @@ def clean_environment():
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
-@functools.cache
-def idle_clock():
-    """The library of idle_clock.c, which every user can read, until we end."""
-    directory = tempfile.mkdtemp(prefix="simhca-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    os.chmod(directory, 0o755)
-    library = f"{directory}/idle_clock.so"
-    subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, HERE / "idle_clock.c"],
-                   check=True)
-    return library
-
-
-def with_idle_clock(program, env):
-    """The environment of a program: perftest's sleep while they measure the CPU's clock."""
-    if not re.fullmatch(r"ib_\w+_(bw|lat)", str(program)):
-        return env
-    return env | {"LD_PRELOAD": ":".join(filter(None, [env.get("LD_PRELOAD"), idle_clock()]))}
-
-
 class Launcher:
     """Starts programs, and ends those that are left."""
 
@@ -188,7 +167,7 @@ class Launcher:
         self.programs = []
 
     def start(self, *argv, **env):
-        program = Program([*self.prefix, *argv], with_idle_clock(argv[0], self.env | env))
+        program = Program([*self.prefix, *argv], self.env | env)
         self.programs.append(program)
         return program
 

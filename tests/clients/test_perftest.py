@@ -22,8 +22,8 @@ def latencies(device, program, *flags, sizes, iters=ITERS):
     expect_success(server)
 
 
-# (link layer, program, flags, sizes). A row costs each side a quarter of a second, in which it measures the
-# CPU's clock (idle_clock.c): each opcode has all sizes once, and UD; the others have the largest below.
+# (link layer, program, flags, sizes). A row costs each side a quarter of a second of measuring the
+# CPU's clock: each opcode has all sizes once, and UD; the others have the largest below.
 ALL_BANDWIDTHS = [("ethernet", program, [], SIZES)
                   for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw")]
 ALL_LATENCIES = [("ib", "ib_write_lat", [], SIZES), ("ib", "ib_send_lat", ["-c", "UD"], UD_SIZES)]

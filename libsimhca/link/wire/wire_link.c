@@ -218,7 +218,7 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 	return true;
 }
 
-/* The next one; false: no more now. *again: it is to be tried again soon, as its QP was busy. */
+/* The next one; false: no more now. *again: it is to be tried again, as its QP was busy. */
 static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept,
 			bool *again)
 {
