@@ -5,7 +5,9 @@ It begins anew for that, by tests/suites/part.py, which says what is in the envi
 """
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -46,3 +48,27 @@ def pytest_configure(config):
     argv += [f"--device={options}"] if device else []
     config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
     os.execv(sys.executable, [*argv, "pytest", *config.invocation_params.args])
+
+
+# ----------------------------------------------------------------- a daemon, for tests that speak its protocol
+@pytest.fixture
+def directory():
+    path = tempfile.mkdtemp(prefix="simhcad-")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def start(directory):
+    """Starts one there, with options; $SIMHCAD is the program."""
+    from protocol import daemons
+
+    with daemons(directory) as start:
+        yield start
+
+
+@pytest.fixture
+def daemon(start, request):
+    daemon = start(*getattr(request, "param", []))
+    assert daemon.is_ready
+    return daemon

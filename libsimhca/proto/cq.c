@@ -434,8 +434,8 @@ static int move_some(struct simhca_cq *cq, struct simhca_why *why)
 	return end == pi ? 0 : -ERESTART;
 }
 
-/* Under the CQ's lock: from now on it is there. */
-static void settle_in(struct simhca_cq *cq)
+/* Under the CQ's lock: the new ring counts from now on. */
+static void use_new_ring(struct simhca_cq *cq)
 {
 	leave(cq, &cq->ring_ref, cq->view.entries);
 	cq->view.ring = cq->move.ring;
@@ -483,7 +483,7 @@ int simhca_resize_cq(struct simhca_context *context, const struct simhca_resize_
 	pthread_mutex_lock(&cq->lock);
 	ret = move_some(cq, why);
 	if (!ret)
-		settle_in(cq);
+		use_new_ring(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (ret == -ERESTART)
 		return ret;

@@ -174,7 +174,7 @@ bool world_poll(struct world *world);
 void run_until_idle(struct world *world);
 /* Polls the engine that many times, idle or not: for when a client keeps it busy. */
 void rounds(struct world *world, unsigned int count);
-/* Settles, lets that much time pass at once, and settles again. */
+/* Runs until idle, lets that much time pass at once, and runs until idle again. */
 void advance(struct world *world, uint64_t ns);
 
 /* How many lines with these words were logged since last forgotten. */

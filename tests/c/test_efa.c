@@ -280,7 +280,15 @@ static void a_write_places_its_bytes(void **state)
 
 /* Of each packet: Ethernet, IPv4, UDP, BTH and ICRC. */
 #define HEADERS (14u + 20 + 8 + 12 + 4)
-enum { WRITE_FIRST = 6, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 10, WRITE_ONLY_IMM, ACK = 17 };
+enum {
+	WRITE_FIRST = 6,
+	WRITE_MIDDLE,
+	WRITE_LAST,
+	WRITE_LAST_IMM,
+	WRITE_ONLY,
+	WRITE_ONLY_IMM,
+	ACK = 17
+};
 
 /* As of RC: packets of 4096 bytes, and an answer, a NAK where the key is wrong. */
 static void a_trace_has_writes_in_packets(void **state)
@@ -308,6 +316,17 @@ static void a_trace_has_writes_in_packets(void **state)
 	post_write(ends, (struct write){ .id = 6, .length = 8, .rkey = 0x123400 });
 	expect_sent(ends, 6, EFA_STATUS_BAD_ADDRESS);
 	assert_int_equal(world->tapped[ACK], 4);
+	/* Two of two slices each, for one receive: one waits with all of its bytes moved. */
+	give_recv(&ends->b, 6);
+	ends->a.sq[ends->a.sq_pi++ % ENTRIES] =
+		write_of(ends, (struct write){ .id = 8, .length = 400000, .has_imm = true });
+	post_write(ends, (struct write){ .id = 9, .length = 400000, .has_imm = true });
+	assert_int_equal(world->tapped[WRITE_LAST_IMM], 2);
+	advance(world, 5 * MSEC);
+	give_recv(&ends->b, 7);
+	assert_int_equal(world->tapped[WRITE_LAST_IMM], 2);
+	expect_sent(ends, 8, EFA_STATUS_OK);
+	expect_sent(ends, 9, EFA_STATUS_OK);
 	simhca_fabric_tap(world->fabric, false);
 	post_write(ends, (struct write){ .id = 7, .length = 8 });
 	expect_sent(ends, 7, EFA_STATUS_OK);

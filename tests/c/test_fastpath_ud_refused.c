@@ -115,7 +115,7 @@ static void peer_failed(struct pair *pair)
 	atomic_store(&qpc[SIMHCA_QPN_SLOT(pair->b.qp->qpn)].state, SIMHCA_QPS_ERR);
 }
 
-static void unsettled(struct pair *pair)
+static void half_done(struct pair *pair)
 {
 	ud_receive(pair, 0);
 	ud_send(&pair->a, LENGTH);
@@ -154,7 +154,7 @@ static const struct {
 	{ others_key, SIMHCA_SLOW_MEMORY },    { full_recv_cq, SIMHCA_SLOW_CQ },
 	{ full_send_cq, SIMHCA_SLOW_CQ },      { in_sqd, SIMHCA_SLOW_STATE },
 	{ peer_in_error, SIMHCA_SLOW_STATE },  { peer_failed, SIMHCA_SLOW_STATE },
-	{ unsettled, SIMHCA_SLOW_WAITS },      { anothers_event, SIMHCA_SLOW_WAITS },
+	{ half_done, SIMHCA_SLOW_WAITS },      { anothers_event, SIMHCA_SLOW_WAITS },
 	{ anothers_limit, SIMHCA_SLOW_WAITS },
 };
 

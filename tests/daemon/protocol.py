@@ -67,7 +67,7 @@ class Daemon:
     def fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def settle(self, condition):
+    def wait_until(self, condition):
         deadline = time.monotonic() + 10
         while not condition():
             assert time.monotonic() < deadline, "did not happen within 10 s"

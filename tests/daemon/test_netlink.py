@@ -69,8 +69,8 @@ def test_netlink_descriptors(daemon):
         for _ in range(100):
             socket.send_fds(sock, [question(NLDEV_GET, NLM_F_DUMP)], [null.fileno()] * 5)
             assert answers(sock) == (1, 0)
-        daemon.settle(lambda: daemon.fds() == before)
-    daemon.settle(lambda: daemon.fds() < before)
+        daemon.wait_until(lambda: daemon.fds() == before)
+    daemon.wait_until(lambda: daemon.fds() < before)
 
 
 def memory(daemon):
@@ -115,7 +115,7 @@ def test_netlink_client_that_does_not_read(daemon):
     for sock in clients:
         sock.close()
     holder.close()
-    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+    daemon.wait_until(lambda: daemon.status()["devices"][0]["contexts"] == 0)
 
 
 def test_netlink_flood(daemon):
@@ -128,10 +128,10 @@ def test_netlink_flood(daemon):
             clients.append(netlink(daemon))
             busy.send(question(NLDEV_GET, NLM_F_DUMP))
             assert answers(busy) == (1, 0)
-        daemon.settle(lambda: daemon.fds() <= before + 1024)
+        daemon.wait_until(lambda: daemon.fds() <= before + 1024)
         assert clients[0].recv(10) == b""
         clients[-1].send(question(NLDEV_GET, NLM_F_DUMP))
         assert answers(clients[-1]) == (1, 0)
     for sock in clients:
         sock.close()
-    daemon.settle(lambda: daemon.fds() <= before)
+    daemon.wait_until(lambda: daemon.fds() <= before)

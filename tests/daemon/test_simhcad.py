@@ -429,7 +429,7 @@ def test_nothing_is_left_of_a_client(daemon):
         for _ in range(5):
             close_all(client.ok(CREATE_CHANNEL)[1])
         client.close()
-    daemon.settle(lambda: daemon.fds() <= before)
+    daemon.wait_until(lambda: daemon.fds() <= before)
     assert daemon.status()["devices"][0]["contexts"] == 0
 
 
@@ -444,7 +444,7 @@ def test_killed_client(daemon):
         client.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0))
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    daemon.settle(lambda: daemon.fds() <= before)
+    daemon.wait_until(lambda: daemon.fds() <= before)
 
 
 def test_context_outlives_the_process_that_opened_it(daemon):
@@ -492,7 +492,7 @@ def test_bad_requests(daemon):
         client.raw(header, fds=60 * [null.fileno()])
         assert client.command(SET_AGENT, struct.pack("Q", 4096), fds=[null.fileno()] * 2)[0] == errno.EINVAL
     assert client.command(ALLOC_PD)[0] == 0
-    daemon.settle(lambda: daemon.fds() <= before)
+    daemon.wait_until(lambda: daemon.fds() <= before)
 
 
 def test_kept_answers(daemon):
@@ -523,7 +523,7 @@ def test_kept_answers(daemon):
         sock.setblocking(False)
         with pytest.raises(BlockingIOError):
             sock.recv(1)
-    daemon.settle(lambda: daemon.fds() <= before)  # it sees the end of it
+    daemon.wait_until(lambda: daemon.fds() <= before)  # it sees the end of it
     sock, _ = client.keep(ALLOC_PD)
     with sock:
         client.close()
@@ -547,7 +547,7 @@ def context_memory(client):
 def answered(daemon, memory, slot, state=PENDING):
     """The status and body of what comes there, whatever the program has written beside it."""
     at = SLOT_AT + slot * SLOT_BYTES
-    daemon.settle(lambda: struct.unpack_from("I", memory, at)[0] == ANSWERED)
+    daemon.wait_until(lambda: struct.unpack_from("I", memory, at)[0] == ANSWERED)
     magic, status, length, kept = struct.unpack_from("4I", memory, at + 64)
     assert magic == MAGIC and not kept
     assert length == struct.unpack_from("I", memory, at + 4)[0]
@@ -583,7 +583,7 @@ def test_answers_in_memory(daemon):
     assert not answered(daemon, memory, 0)[0]
     client.sock.send(command(GET_SEGMENT, struct.pack("II", 0, 0), answer=IN_SLOT | 1))
     assert not answered(daemon, memory, 1)[0]
-    daemon.settle(lambda: daemon.fds() <= before + 1)
+    daemon.wait_until(lambda: daemon.fds() <= before + 1)
     # Who has it open a second time has no slots, and before it is open there are none.
     close_all(client.open())
     assert client.answer_slots == 0
@@ -651,7 +651,7 @@ def test_noise(daemon):
         assert done[NUMBER[name]], f"{name} was never obeyed"
     assert daemon.process.poll() is None
     client.close()
-    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+    daemon.wait_until(lambda: daemon.status()["devices"][0]["contexts"] == 0)
 
 
 def test_client_that_takes_no_answers(daemon):
@@ -667,7 +667,7 @@ def test_client_that_takes_no_answers(daemon):
     assert daemon.client().command(OPEN_CONTEXT)[0] == 0
     ours.close()
     theirs.close()
-    daemon.settle(lambda: daemon.fds() <= before)
+    daemon.wait_until(lambda: daemon.fds() <= before)
 
 
 def test_agent_mode(start):
@@ -683,7 +683,7 @@ def test_agent_mode(start):
                                            [theirs.fileno(), bounce])
     assert status in (0, errno.EINVAL, errno.EPERM), message
     client.close()
-    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+    daemon.wait_until(lambda: daemon.status()["devices"][0]["contexts"] == 0)
 
 
 def connections_of_another(daemon, number):
@@ -755,7 +755,7 @@ def test_thousand_contexts(daemon):
     assert device["contexts"] == 1000 and len(device["context"]) == 1000
     for client in clients:
         client.close()
-    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] == 0)
+    daemon.wait_until(lambda: daemon.status()["devices"][0]["contexts"] == 0)
 
 
 def test_stop(daemon):

@@ -4,14 +4,12 @@ round of it takes long. $SIMHCA_BUILD is the build; worst rounds are printed at 
 import contextlib
 import os
 import select
-import shutil
 import signal
 import subprocess
-import tempfile
 
 import pytest
 
-from protocol import BUILD, daemons
+from protocol import BUILD
 
 # Seconds. A quiet machine needs a tenth of a second; one that is busy must not fail for that, and
 # every attack here would go on for ten seconds and more.
@@ -45,26 +43,6 @@ class Neighbour(Program):
         rounds, worst = self.line().split()
         assert self.process.wait(10) == 0
         return int(rounds), float(worst)
-
-
-@pytest.fixture
-def directory():
-    path = tempfile.mkdtemp(prefix="simhca-hostile-")
-    yield path
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-def start(directory):
-    with daemons(directory) as start:
-        yield start
-
-
-@pytest.fixture
-def daemon(start, request):
-    daemon = start(*getattr(request, "param", []))
-    assert daemon.is_ready
-    return daemon
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def test_a_peer_that_is_attached(daemon, neighbour, program, how):
     done, handed = attack.line().split()
     assert done == "done" and int(handed) > 0
     assert daemon.process.poll() is None
-    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] <= 2)
+    daemon.wait_until(lambda: daemon.status()["devices"][0]["contexts"] <= 2)
 
 
 @pytest.mark.parametrize("daemon", [["--fast-path", "on"]], indirect=True, ids=["on"])

@@ -39,7 +39,7 @@ def test_commands_of_the_dead(daemon, neighbour):
     finally:
         daemon.process.send_signal(signal.SIGCONT)
     assert sent > 100
-    daemon.settle(lambda: daemon.status()["devices"][0]["contexts"] <= 1)
+    daemon.wait_until(lambda: daemon.status()["devices"][0]["contexts"] <= 1)
     daemon.log_file.seek(0)
     assert daemon.log_file.read().count("DEALLOC_PD") == 0
 
@@ -154,7 +154,7 @@ def test_connections_of_children(daemon, few_descriptors, neighbour):
     try:
         for _ in range(5):
             assert attacker.stdout.readline() == b"connected\n"
-        daemon.settle(lambda: daemon.fds() > 500)
+        daemon.wait_until(lambda: daemon.fds() > 500)
         time.sleep(0.5)
         assert daemon.fds() < 600
     finally:

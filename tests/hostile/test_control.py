@@ -239,7 +239,7 @@ def after_the_end(daemon, pid, count):
         askers = [stack.enter_context(daemon.control()) for _ in range(40)]
         daemon.process.send_signal(signal.SIGSTOP)
         os.kill(int(pid), signal.SIGKILL)
-        daemon.settle(lambda: not os.path.exists("/proc/" + pid.strip()))
+        daemon.wait_until(lambda: not os.path.exists("/proc/" + pid.strip()))
         for sock in askers:
             asks(sock, "status")
         daemon.process.send_signal(signal.SIGCONT)
@@ -253,7 +253,7 @@ def test_many_end_together(daemon):
     with running(daemon, MANY_CONTEXTS) as (_, pid):
         left = after_the_end(daemon, pid, contexts)
         assert len(set(left)) > 3, left
-        daemon.settle(lambda: not contexts(daemon.status()))
+        daemon.wait_until(lambda: not contexts(daemon.status()))
 
 
 def test_a_channel_of_many_ids_ends(daemon):
@@ -263,4 +263,4 @@ def test_a_channel_of_many_ids_ends(daemon):
     with running(daemon, MANY_LISTENERS) as (_, pid):
         left = after_the_end(daemon, pid, ids)
         assert len(set(left)) > 3, left
-        daemon.settle(lambda: not ids(daemon.status()))
+        daemon.wait_until(lambda: not ids(daemon.status()))

@@ -248,11 +248,11 @@ def test_threads_and_descriptors_are_back(daemon, slow):
     close_all(client.open())
     # All at once: a thread that lingers is let go of when the daemon is stopped for the next one.
     slow.give(client.sock, request("ALLOC_PD"), count=8)
-    daemon.settle(lambda: threads() > before[1] + 5)
+    daemon.wait_until(lambda: threads() > before[1] + 5)
     client.close()
     for peer in slow.peers:
         peer.close()
     if slow.kind == "fuse":
         # The file system goes, and whoever waits for it is let go of.
         slow.server.kill()
-    daemon.settle(lambda: daemon.fds() <= before[0] and threads() <= before[1])
+    daemon.wait_until(lambda: daemon.fds() <= before[0] and threads() <= before[1])

@@ -52,10 +52,10 @@ def footprint(daemon):
 def test_killed_again_and_again(daemon):
     empty = footprint(daemon)
     kill_some(daemon, WARM)
-    daemon.settle(lambda: footprint(daemon)[:2] == empty[:2])
+    daemon.wait_until(lambda: footprint(daemon)[:2] == empty[:2])
     before = footprint(daemon)
     kill_some(daemon, KILLS)
-    daemon.settle(lambda: footprint(daemon)[:2] == empty[:2] and footprint(daemon)[2] <= before[2])
+    daemon.wait_until(lambda: footprint(daemon)[:2] == empty[:2] and footprint(daemon)[2] <= before[2])
     after = footprint(daemon)
     print(f"{KILLS} kills: contexts, descriptors, threads, KiB: {before} before, {after} after")
     assert after[3] - before[3] < 2048

@@ -344,4 +344,4 @@ def test_a_limit_of_memory(daemon, neighbour, program, little_memory):
     assert hog.process.wait(10) == 128 + signal.SIGKILL
     time.sleep(0.5)
     assert daemon.process.poll() is None
-    daemon.settle(lambda: not (little_memory / "cgroup.procs").read_text())
+    daemon.wait_until(lambda: not (little_memory / "cgroup.procs").read_text())

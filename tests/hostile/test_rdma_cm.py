@@ -133,7 +133,7 @@ def test_a_flood_of_requests(daemon, neighbour, connections, what):
         seen = counts(daemon)
         assert 100 < seen["events"] <= 1024 + 10
         assert listener.poll() is None
-    daemon.settle(lambda: counts(daemon)["channels"] == 2)  # of the honest program
+    daemon.wait_until(lambda: counts(daemon)["channels"] == 2)  # of the honest program
 
 
 OWN_EVENTS = """
@@ -159,7 +159,7 @@ def test_events_that_nobody_fetches(daemon, neighbour, connections):
         assert line == f"{errno.ENOMEM}\n"
         assert 65536 <= counts(daemon)["events"] < 66000
         assert resident(daemon) - before < 60 << 10
-    daemon.settle(lambda: counts(daemon)["events"] < 10)
+    daemon.wait_until(lambda: counts(daemon)["events"] < 10)
 
 
 EVENTS_OF_MANY = """
@@ -179,7 +179,7 @@ def test_events_of_many_ids(daemon, neighbour):
     with running(daemon, EVENTS_OF_MANY) as (_, line):
         assert line == "done\n"
         assert counts(daemon)["events"] == 40001
-    daemon.settle(lambda: counts(daemon)["ids"] == 0)
+    daemon.wait_until(lambda: counts(daemon)["ids"] == 0)
 
 
 WITHOUT_END = """
@@ -207,7 +207,7 @@ def test_objects_without_end(daemon, neighbour, connections):
         assert line == f"{errno.ENOMEM} {errno.ENOMEM} \n"
         assert 65536 - 30000 <= counts(daemon)["ids"] < 65536 - 30000 + 5
         assert resident(daemon) - before < 100 << 10
-    daemon.settle(lambda: counts(daemon)["ids"] < 10)
+    daemon.wait_until(lambda: counts(daemon)["ids"] < 10)
 
 
 ALL_PORTS = """
@@ -251,7 +251,7 @@ def test_every_port_is_taken(daemon, neighbour):
         process.stdin.flush()
         assert process.stdout.readline() == f"{60999 - 32768 + 1 - 28200 - 1} {errno.EADDRNOTAVAIL}\n"
         assert cpu_seconds(daemon) - before < 1
-    daemon.settle(lambda: counts(daemon)["ids"] < 10)
+    daemon.wait_until(lambda: counts(daemon)["ids"] < 10)
 
 
 HAS_A_QP = """
@@ -329,7 +329,7 @@ def test_killed_halfway(daemon, neighbour, connections, when):
     """Nothing of it stays, and nobody is held up."""
     with running(daemon, DIES, when) as (_, line):
         assert line == "done\n"
-    daemon.settle(lambda: counts(daemon)["channels"] == 2)
+    daemon.wait_until(lambda: counts(daemon)["channels"] == 2)
     assert counts(daemon)["ids"] <= 3
 
 
@@ -362,5 +362,5 @@ def test_clients_that_do_not_wait_for_the_reply(daemon, neighbour, connections):
     with running(daemon, ACCEPTS) as (server, port):
         with running(daemon, CLIENTS_DIE, port.strip()) as (_, line):
             assert line == "done\n"
-        daemon.settle(lambda: counts(daemon)["ids"] <= 4)
+        daemon.wait_until(lambda: counts(daemon)["ids"] <= 4)
         assert server.poll() is None
