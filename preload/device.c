@@ -17,7 +17,7 @@ atomic_bool device_seen_calls, device_seen_umad;
 /* Relaxed, here and where it is read: whoever is handed the descriptor learns of it otherwise. */
 static void remember(const struct device_name *name)
 {
-	if (device_is_rdma_cm(name) || device_is_umad(name))
+	if (device_has_write(name))
 		atomic_store_explicit(&device_seen_calls, true, memory_order_relaxed);
 	if (device_is_umad(name))
 		atomic_store_explicit(&device_seen_umad, true, memory_order_relaxed);

@@ -28,6 +28,12 @@ static inline bool device_is_umad(const struct device_name *name)
 	return name->text[0] == 'u' ? name->text[1] == 'm' : name->text[0] == 'i';
 }
 
+/* Whether what is written to it are commands. */
+static inline bool device_has_write(const struct device_name *name)
+{
+	return device_is_rdma_cm(name) || device_is_umad(name);
+}
+
 extern atomic_bool device_seen_calls, device_seen_umad;
 
 /* False: this program has not come across a descriptor of rdma_cm or umad yet. */

@@ -28,20 +28,20 @@ HOOK(int, ioctl, int fd, unsigned long request, ...)
 	    !device_of_fd(fd, &device) || device_is_rdma_cm(&device) ||
 	    device_is_umad(&device) != umad_is_ioctl(request))
 		return REAL(ioctl)(fd, request, arg);
-	if (device_is_umad(&device))
-		return umad_ioctl(fd, request, arg);
-
-	ret = uverbs_ioctl(&self, fd, &device, arg);
+	ret = device_is_umad(&device) ? -umad_ioctl(&self, fd, request, arg)
+				      : uverbs_ioctl(&self, fd, &device, arg);
 	errno = ret ? ret : saved;
 	return ret ? -1 : 0;
 }
 
 /* Not inline: its stack is not for all the other writes. */
-__attribute__((noinline)) static ssize_t write_command(int fd, const void *buf, size_t size)
+__attribute__((noinline)) static ssize_t write_command(int fd, const struct device_name *device,
+						       const void *buf, size_t size)
 {
 	struct caller self = { .pid = 0 };
 	int saved = errno;
-	ssize_t ret = rdma_cm_write(&self, fd, buf, size);
+	ssize_t ret = device_is_umad(device) ? umad_write(&self, fd, buf, size)
+					     : rdma_cm_write(&self, fd, buf, size);
 
 	errno = ret < 0 ? (int)-ret : saved;
 	return ret < 0 ? -1 : ret;
@@ -61,17 +61,21 @@ HOOK(ssize_t, write, int fd, const void *buf, size_t size)
 
 	if (!may_be_command(size) || !device_of_fd(fd, &device))
 		return REAL(write)(fd, buf, size);
-	if (device_is_rdma_cm(&device))
-		return write_command(fd, buf, size);
-	return device_is_umad(&device) ? umad_write(fd, buf, size) : REAL(write)(fd, buf, size);
+	return device_has_write(&device) ? write_command(fd, &device, buf, size)
+					 : REAL(write)(fd, buf, size);
 }
 
 /* Without an open umad that is one load. */
 HOOK(ssize_t, read, int fd, void *buf, size_t size)
 {
+	struct caller self = { .pid = 0 };
 	struct device_name device;
+	int saved = errno;
+	ssize_t ret;
 
 	if (!device_has_umad() || !device_of_fd(fd, &device) || !device_is_umad(&device))
 		return REAL(read)(fd, buf, size);
-	return umad_read(fd, buf, size);
+	ret = umad_read(&self, fd, buf, size);
+	errno = ret < 0 ? (int)-ret : saved;
+	return ret < 0 ? -1 : ret;
 }

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <linux/netlink.h>
+#include <unistd.h>
 
 #include "netlink.h"
 #include "paths.h"
@@ -23,7 +24,7 @@ HOOK(int, bind, int fd, const struct sockaddr *addr, socklen_t len)
 {
 	if (addr && len >= sizeof(addr->sa_family) && addr->sa_family == AF_NETLINK &&
 	    netlink_of_fd(fd))
-		return netlink_bind(fd, addr, len);
+		return netlink_bind(fd, addr, len, getpid());
 	return REAL(bind)(fd, addr, len);
 }
 
@@ -45,32 +46,16 @@ HOOK(int, getsockname, int fd, struct sockaddr *addr, socklen_t *len)
 	return ret;
 }
 
-/* The options change what a kernel sends by itself: nothing here. Some are asked for and are so. */
-static int set_netlink_option(int name, const void *value, socklen_t len)
-{
-	switch (name) {
-	case NETLINK_ADD_MEMBERSHIP:
-	case NETLINK_DROP_MEMBERSHIP:
-	case NETLINK_BROADCAST_ERROR:
-	case NETLINK_NO_ENOBUFS:
-	case NETLINK_CAP_ACK:
-	case NETLINK_EXT_ACK:
-	case NETLINK_GET_STRICT_CHK:
-		if (value && len >= sizeof(int))
-			return 0;
-		errno = EINVAL;
-		return -1;
-	default:
-		errno = ENOPROTOOPT;
-		return -1;
-	}
-}
-
 HOOK(int, setsockopt, int fd, int level, int name, const void *value, socklen_t len)
 {
-	if (level == SOL_NETLINK && netlink_of_fd(fd))
-		return set_netlink_option(name, value, len);
-	return REAL(setsockopt)(fd, level, name, value, len);
+	int error;
+
+	if (level != SOL_NETLINK || !netlink_of_fd(fd))
+		return REAL(setsockopt)(fd, level, name, value, len);
+	error = netlink_set_option(name, value ? len : 0);
+	if (error)
+		errno = error;
+	return error ? -1 : 0;
 }
 
 /*

@@ -9,6 +9,7 @@
 
 #include "daemon.h"
 #include "netlink.h"
+#include "paths.h"
 #include "real.h"
 #include "simhca-abi-netlink.h"
 
@@ -17,7 +18,7 @@
 bool netlink_of_fd(int fd)
 {
 	struct daemon_peer peer;
-	const char *node = daemon_peer(fd, &peer);
+	const char *node = paths_of_this_libc() ? daemon_peer(fd, &peer) : NULL;
 
 	return node && !strcmp(node, SIMHCA_NETLINK_NODE);
 }
@@ -51,16 +52,16 @@ static int bind_port(int fd, uint32_t port)
 }
 
 /* As the kernel chooses: the process's id, or else any that is no process's. */
-static int bind_any(int fd)
+static int bind_any(int fd, pid_t process)
 {
-	int ret = bind_port(fd, (uint32_t)getpid());
+	int ret = bind_port(fd, (uint32_t)process);
 
 	for (uint32_t i = 0; ret && errno == EADDRINUSE && i < PORTS; i++)
 		ret = bind_port(fd, (uint32_t)-4096 - i);
 	return ret;
 }
 
-int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len)
+int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len, pid_t process)
 {
 	uint32_t bound = netlink_port(fd);
 	int saved = errno;
@@ -82,10 +83,27 @@ int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	}
 	if (bound)
 		return 0;
-	ret = name.nl_pid ? bind_port(fd, name.nl_pid) : bind_any(fd);
+	ret = name.nl_pid ? bind_port(fd, name.nl_pid) : bind_any(fd, process);
 	if (!ret)
 		errno = saved;
 	return ret;
+}
+
+/* The options change what a kernel sends by itself: nothing here. Some are asked for and are so. */
+int netlink_set_option(int name, socklen_t len)
+{
+	switch (name) {
+	case NETLINK_ADD_MEMBERSHIP:
+	case NETLINK_DROP_MEMBERSHIP:
+	case NETLINK_BROADCAST_ERROR:
+	case NETLINK_NO_ENOBUFS:
+	case NETLINK_CAP_ACK:
+	case NETLINK_EXT_ACK:
+	case NETLINK_GET_STRICT_CHK:
+		return len >= sizeof(int) ? 0 : EINVAL;
+	default:
+		return ENOPROTOOPT;
+	}
 }
 
 /* Not by sscanf(): its name in newer glibcs is one that musl has not. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 /* Is fd one? Preserves errno. */
 bool netlink_of_fd(int fd);
@@ -19,8 +20,14 @@ bool netlink_of_fd(int fd);
  */
 int netlink_open(int type);
 
-/* bind() of one, to a netlink address: as the call. Port id 0 asks for a free one. */
-int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len);
+/*
+ * bind() of one, to a netlink address: as the call. Port id 0 asks for a free one, that of the process
+ * if it can be had.
+ */
+int netlink_bind(int fd, const struct sockaddr *addr, socklen_t len, pid_t process);
+
+/* setsockopt() of SOL_NETLINK: 0 or a positive errno. */
+int netlink_set_option(int name, socklen_t len);
 
 /* The port id that it is bound to; 0: none. Preserves errno. */
 uint32_t netlink_port(int fd);

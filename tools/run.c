@@ -281,8 +281,8 @@ static int run_command(struct run *run, char **command, const char *dir, enum sh
 	int status;
 
 	run->obstacle = show_obstacle(command[0]);
-	if (show == SHOW_SECCOMP ||
-	    (show == SHOW_AUTO && run->obstacle.text && !run->obstacle.has_rights)) {
+	if (show == SHOW_SECCOMP || (show == SHOW_AUTO && run->obstacle.text &&
+				     !run->obstacle.has_rights && !run->obstacle.is_hopeless)) {
 		run->supervisor = supervisor_new(dir);
 		if (!run->supervisor)
 			return EXIT_TOOL_FAILED;
@@ -304,7 +304,10 @@ static int run_command(struct run *run, char **command, const char *dir, enum sh
 static void tell_unseen(const struct run *run, const char *command,
 			const struct supervised_tally *tally)
 {
-	if (tally->looked && !tally->opened)
+	if (run->obstacle.is_hopeless)
+		complain("%s: nothing shows it the device, as it is %s", command,
+			 run->obstacle.text);
+	else if (tally->looked && !tally->opened)
 		complain("%s looked for RDMA devices, and nobody opened one", command);
 	else if (run->obstacle.text && !run->supervisor)
 		complain("%s: LD_PRELOAD does not show it the device, as it is %s; --show seccomp "

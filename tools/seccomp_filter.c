@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <rdma/ib_user_mad.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "seccomp_filter.h"
@@ -26,15 +27,18 @@
 #endif
 
 #define SELECT_LIMIT 1024u
-#define RANGE_SHARE 8 /* one of so many descriptors */
+#define RANGE_SHARE 8	/* one of so many descriptors */
+#define SOCKETS_SHARE 4 /* and of those */
 
 /* When the supervisor is asked about a call. */
 enum when {
 	ALWAYS,
 	OF_DEVICE,	/* the first argument is a device's descriptor */
+	OF_SOCKET,	/* it is that of a socket for RDMA netlink */
+	OF_EITHER,	/* it is one of the two */
 	BY_NAME,	/* unless it is fstat() of another descriptor in other words */
-	OF_VERBS,	/* ioctl(): RDMA_VERBS_IOCTL */
-	OF_RDMA_NETLINK /* socket(): there is none, as on a kernel without RDMA */
+	OF_IOCTLS,	/* ioctl(): those of uverbs and umad */
+	OF_RDMA_NETLINK /* socket() for it */
 };
 
 static const struct rule {
@@ -43,28 +47,30 @@ static const struct rule {
 	unsigned int flags; /* BY_NAME: which argument has them */
 } rules[] = {
 #ifdef SYS_open
-	{ SYS_open, ALWAYS, 0 },
-	{ SYS_stat, ALWAYS, 0 },
-	{ SYS_lstat, ALWAYS, 0 },
-	{ SYS_access, ALWAYS, 0 },
+	{ SYS_open, ALWAYS, 0 },	  { SYS_stat, ALWAYS, 0 },
+	{ SYS_lstat, ALWAYS, 0 },	  { SYS_access, ALWAYS, 0 },
 	{ SYS_readlink, ALWAYS, 0 },
 #endif
-	{ SYS_openat, ALWAYS, 0 },
-	{ SYS_openat2, ALWAYS, 0 },
-	{ SYS_readlinkat, ALWAYS, 0 },
-	{ SYS_faccessat, ALWAYS, 0 },
-	{ SYS_faccessat2, ALWAYS, 0 },
-	{ SYS_getxattr, ALWAYS, 0 },
-	{ SYS_lgetxattr, ALWAYS, 0 },
-	{ SYS_listxattr, ALWAYS, 0 },
-	{ SYS_llistxattr, ALWAYS, 0 },
-	{ SYS_newfstatat, BY_NAME, 3 },
-	{ SYS_statx, BY_NAME, 2 },
-	{ SYS_fstat, OF_DEVICE, 0 },
-	{ SYS_write, OF_DEVICE, 0 },
-	{ SYS_ioctl, OF_VERBS, 0 },
-	{ SYS_socket, OF_RDMA_NETLINK, 0 },
+	{ SYS_openat, ALWAYS, 0 },	  { SYS_openat2, ALWAYS, 0 },
+	{ SYS_readlinkat, ALWAYS, 0 },	  { SYS_faccessat, ALWAYS, 0 },
+	{ SYS_faccessat2, ALWAYS, 0 },	  { SYS_getxattr, ALWAYS, 0 },
+	{ SYS_lgetxattr, ALWAYS, 0 },	  { SYS_listxattr, ALWAYS, 0 },
+	{ SYS_llistxattr, ALWAYS, 0 },	  { SYS_newfstatat, BY_NAME, 3 },
+	{ SYS_statx, BY_NAME, 2 },	  { SYS_fstat, OF_DEVICE, 0 },
+	{ SYS_read, OF_DEVICE, 0 },	  { SYS_write, OF_DEVICE, 0 },
+	{ SYS_ioctl, OF_IOCTLS, 0 },	  { SYS_dup, OF_EITHER, 0 },
+	{ SYS_fcntl, OF_EITHER, 0 },	  { SYS_socket, OF_RDMA_NETLINK, 0 },
+	{ SYS_bind, OF_SOCKET, 0 },	  { SYS_getsockname, OF_SOCKET, 0 },
+	{ SYS_setsockopt, OF_SOCKET, 0 }, { SYS_recvfrom, OF_SOCKET, 0 },
+	{ SYS_recvmsg, OF_SOCKET, 0 },
 };
+
+static const uint32_t ioctls[] = { (uint32_t)RDMA_VERBS_IOCTL, (uint32_t)IB_USER_MAD_REGISTER_AGENT,
+				   (uint32_t)IB_USER_MAD_UNREGISTER_AGENT,
+				   (uint32_t)IB_USER_MAD_ENABLE_PKEY,
+				   (uint32_t)IB_USER_MAD_REGISTER_AGENT2 };
+#define IOCTLS (sizeof(ioctls) / sizeof(ioctls[0]))
+
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 #define MOST_OF_RULE 12
 
@@ -97,11 +103,11 @@ static void end(struct program *program, uint32_t action)
 	add(program, BPF_RET | BPF_K, action, 0, 0);
 }
 
-static void end_if_device(struct program *program, const struct fd_range *range)
+static void end_if_within(struct program *program, unsigned int first, unsigned int end_of_them)
 {
 	load_argument(program, 0);
-	add(program, BPF_JMP | BPF_JGE | BPF_K, range->first, 0, 2);
-	add(program, BPF_JMP | BPF_JGE | BPF_K, range->end, 1, 0);
+	add(program, BPF_JMP | BPF_JGE | BPF_K, first, 0, 2);
+	add(program, BPF_JMP | BPF_JGE | BPF_K, end_of_them, 1, 0);
 	end(program, SECCOMP_RET_USER_NOTIF);
 	end(program, SECCOMP_RET_ALLOW);
 }
@@ -116,17 +122,25 @@ static void add_rule(struct program *program, const struct rule *rule, const str
 		end(program, SECCOMP_RET_USER_NOTIF);
 		break;
 	case OF_DEVICE:
-		end_if_device(program, range);
+		end_if_within(program, range->first, range->sockets);
+		break;
+	case OF_SOCKET:
+		end_if_within(program, range->sockets, range->end);
+		break;
+	case OF_EITHER:
+		end_if_within(program, range->first, range->end);
 		break;
 	case BY_NAME:
 		load_argument(program, rule->flags);
 		add(program, BPF_JMP | BPF_JSET | BPF_K, AT_EMPTY_PATH, 1, 0);
 		end(program, SECCOMP_RET_USER_NOTIF);
-		end_if_device(program, range);
+		end_if_within(program, range->first, range->sockets);
 		break;
-	case OF_VERBS:
+	case OF_IOCTLS:
 		load_argument(program, 1);
-		add(program, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)RDMA_VERBS_IOCTL, 0, 1);
+		for (unsigned int i = 0; i < IOCTLS; i++)
+			add(program, BPF_JMP | BPF_JEQ | BPF_K, ioctls[i],
+			    (unsigned int)IOCTLS - 1 - i, i == IOCTLS - 1);
 		end(program, SECCOMP_RET_USER_NOTIF);
 		end(program, SECCOMP_RET_ALLOW);
 		break;
@@ -135,7 +149,7 @@ static void add_rule(struct program *program, const struct rule *rule, const str
 		add(program, BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 3);
 		load_argument(program, 2);
 		add(program, BPF_JMP | BPF_JEQ | BPF_K, NETLINK_RDMA, 0, 1);
-		end(program, SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
+		end(program, SECCOMP_RET_USER_NOTIF);
 		end(program, SECCOMP_RET_ALLOW);
 		break;
 	}
@@ -163,7 +177,11 @@ struct fd_range seccomp_filter_range(void)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < end_of_range)
 		end_of_range = (unsigned int)limit.rlim_cur;
-	return (struct fd_range){ end_of_range - end_of_range / RANGE_SHARE, end_of_range };
+	return (struct fd_range){
+		.first = end_of_range - end_of_range / RANGE_SHARE,
+		.sockets = end_of_range - end_of_range / RANGE_SHARE / SOCKETS_SHARE,
+		.end = end_of_range,
+	};
 }
 
 /* A newer flag than some headers: a call that was told is interrupted by the thread's end alone. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The seccomp filter of a command whose system calls the supervisor answers (supervisor.h): those
- * that take the name of a file; RDMA_VERBS_IOCTL; and, of descriptors whose number is in a range that
- * the supervisor gives to devices, fstat() and write(). No other call is delayed.
+ * that take the name of a file; the ioctls of uverbs and umad; socket() for RDMA netlink; and, of
+ * descriptors whose number is in a range that the supervisor gives to devices and such sockets, the
+ * few calls in which they differ from what they are. No other call is delayed.
  */
 #ifndef SIMHCA_SECCOMP_FILTER_H
 #define SIMHCA_SECCOMP_FILTER_H
 
-/* The numbers that are given to open devices: first <= fd < end. */
+/* The numbers that are given to open devices, first <= fd < sockets, and to sockets, fd < end. */
 struct fd_range {
-	unsigned int first, end;
+	unsigned int first, sockets, end;
 };
 
 /* Below this process's limit, and below select()'s. */

@@ -102,6 +102,15 @@ static bool is_of_glibc(int fd, const ElfW(Phdr) * header)
 			 !strncmp(slash + 1, "ld64", strlen("ld64")));
 }
 
+/* Of 32 bits: its libraries are others, and its system calls have other numbers. */
+static bool is_of_32_bits(int fd)
+{
+	unsigned char ident[EI_NIDENT];
+
+	return pread(fd, ident, sizeof(ident), 0) == sizeof(ident) &&
+	       !memcmp(ident, ELFMAG, SELFMAG) && ident[EI_CLASS] == ELFCLASS32;
+}
+
 static const char *obstacle_of_elf(int fd)
 {
 	ElfW(Phdr) headers[HEADERS_MOST];
@@ -147,7 +156,10 @@ struct show_obstacle show_obstacle(const char *command)
 		return found;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
 		found.has_rights = has_rights(&st);
-		found.text = found.has_rights ? "set-user-ID" : obstacle_of_elf(fd);
+		found.is_hopeless = is_of_32_bits(fd);
+		found.text = found.is_hopeless	? "a 32-bit program"
+			     : found.has_rights ? "set-user-ID"
+						: obstacle_of_elf(fd);
 	}
 	close(fd);
 	return found;

@@ -19,6 +19,7 @@ struct show_obstacle {
 	const char *text; /* follows "it is"; NULL: it does, or nobody can say */
 	/* To answer its system calls takes its rights from it: SHOW_AUTO leaves it alone. */
 	bool has_rights;
+	bool is_hopeless; /* neither way does */
 };
 
 /* Of the program that execvp(command) would start. */

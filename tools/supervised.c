@@ -13,143 +13,16 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "preload/caller.h"
 #include "preload/device.h"
+#include "preload/netlink.h"
 #include "preload/paths.h"
 #include "preload/rdma_cm.h"
-#include "supervised.h"
+#include "preload/umad.h"
 #include "preload/uverbs.h"
+#include "supervised_call.h"
+#include "supervised_socket.h"
 
 #define PAGE 4096
-
-/* One call; first, so that it is a struct caller. */
-struct call {
-	struct caller caller;
-	const struct supervised *supervised;
-	const struct seccomp_notif *notif;
-	int64_t value;
-	int wait_fd;
-};
-
-/* -------------------------------------------------------------------------------- the caller */
-
-/* What /proc says of a thread. */
-struct thread {
-	pid_t process;
-	uid_t user;
-	uint64_t pending, held; /* signals; and of those, blocked or ignored */
-};
-
-static bool look_at_thread(uint32_t pid, struct thread *thread)
-{
-	char path[64], line[256];
-	unsigned int number, user;
-	unsigned long long set;
-	FILE *file;
-
-	*thread = (struct thread){ .process = 0, .user = (uid_t)-1 };
-	snprintf(path, sizeof(path), "/proc/%u/status", (unsigned int)pid);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "Tgid: %u", &number) == 1)
-			thread->process = (pid_t)number;
-		else if (sscanf(line, "Uid: %*u %u", &user) == 1)
-			thread->user = user;
-		else if (sscanf(line, "SigPnd: %llx", &set) == 1 ||
-			 sscanf(line, "ShdPnd: %llx", &set) == 1)
-			thread->pending |= set;
-		else if (sscanf(line, "SigBlk: %llx", &set) == 1 ||
-			 sscanf(line, "SigIgn: %llx", &set) == 1)
-			thread->held |= set;
-	}
-	if (file)
-		fclose(file);
-	return thread->process;
-}
-
-int supervised_is_signalled(uint32_t pid)
-{
-	struct thread thread;
-
-	return look_at_thread(pid, &thread) && (thread.pending & ~thread.held);
-}
-
-/* Whether the call still waits, so that its thread is not another one of the same number. */
-static bool still_waits(const struct call *call)
-{
-	uint64_t id = call->notif->id;
-
-	return !ioctl(call->supervised->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id);
-}
-
-static bool is_served(const struct call *call, struct thread *thread)
-{
-	return look_at_thread(call->notif->pid, thread) && thread->user == geteuid() &&
-	       still_waits(call);
-}
-
-/* number: where to put it, -1: the lowest. What ADDFD returns, or -errno. */
-static int add_fd(const struct call *call, int fd, int number, bool is_answer, bool close_on_exec)
-{
-	struct seccomp_notif_addfd add = {
-		.id = call->notif->id,
-		.srcfd = (uint32_t)fd,
-		.newfd = number < 0 ? 0 : (uint32_t)number,
-		.flags = (number < 0 ? 0 : (uint32_t)SECCOMP_ADDFD_FLAG_SETFD) |
-			 (is_answer ? (uint32_t)SECCOMP_ADDFD_FLAG_SEND : 0),
-		.newfd_flags = close_on_exec ? O_CLOEXEC : 0,
-	};
-	int ret = ioctl(call->supervised->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
-
-	return ret < 0 ? -errno : ret;
-}
-
-static int give(struct caller *caller, int fd)
-{
-	int number = add_fd((struct call *)caller, fd, -1, false, true);
-
-	close(fd);
-	return number;
-}
-
-static int borrow(struct caller *caller, int fd)
-{
-	const struct call *call = (struct call *)caller;
-	struct thread thread;
-	int pidfd, copy;
-
-	if (!is_served(call, &thread))
-		return -ESRCH;
-	pidfd = (int)syscall(SYS_pidfd_open, thread.process, 0);
-	if (pidfd < 0)
-		return -errno;
-	copy = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
-	if (copy < 0)
-		copy = -errno;
-	close(pidfd);
-	return copy;
-}
-
-static bool read_memory(const struct call *call, void *to, uint64_t from, size_t size)
-{
-	return !caller_read(&call->caller, to, (const void *)(uintptr_t)from, size);
-}
-
-/* The call returns value once this is in the caller's memory. */
-static enum supervised_outcome answer_with(struct call *call, uint64_t to, const void *from,
-					   size_t size, int64_t value)
-{
-	int ret = caller_write(&call->caller, (void *)(uintptr_t)to, from, size);
-
-	call->value = ret ? ret : value;
-	return CALL_ANSWERED;
-}
-
-static enum supervised_outcome answer(struct call *call, int64_t value)
-{
-	call->value = value;
-	return CALL_ANSWERED;
-}
 
 /* --------------------------------------------------------------------------------- the names */
 
@@ -163,7 +36,7 @@ static bool read_name(const struct call *call, uint64_t at, char name[PATH_MAX])
 
 		if (some > PATH_MAX - length)
 			some = PATH_MAX - length;
-		if (!read_memory(call, name + length, at + length, some))
+		if (!call_read(call, name + length, at + length, some))
 			return false;
 		if (memchr(name + length, '\0', some))
 			return true;
@@ -194,17 +67,29 @@ static bool is_beside_tree(const char *name)
 	return !strncmp(name, "/sys/", strlen("/sys/")) || !strcmp(name, "/dev/");
 }
 
-/* A node's name, relative to a directory that the program has opened in the tree. */
+static bool has_any(const char *name, const char *const *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strstr(name, parts[i]))
+			return true;
+	return false;
+}
+
+/* What is relative to a directory that the program has opened, in the tree or beside it. */
 static bool find_relative(const struct call *call, int directory, const char *name,
 			  struct tree_name *found)
 {
-	const char *last = strrchr(name, '/'), *below;
-	char path[64], of_directory[PATH_MAX];
+	/* Nodes; all other files of a directory in the tree are found there without us. */
+	static const char *const nodes[] = { "uverbs", "rdma_cm", "umad", "issm" };
+	/* By which names lead from directories of the host into the tree; others cost nothing. */
+	static const char *const places[] = { "infiniband", "rdma_", "simhca", "5343:" };
+	bool is_node = has_any(name, nodes, sizeof(nodes) / sizeof(nodes[0]));
+	char path[64], of_directory[PATH_MAX], whole[2 * PATH_MAX];
+	struct path_buf buf;
+	const char *below;
 	ssize_t length;
 
-	last = last ? last + 1 : name;
-	/* All other files are found there without us. */
-	if (strncmp(last, "uverbs", strlen("uverbs")) && strcmp(last, "rdma_cm"))
+	if (!is_node && !has_any(name, places, sizeof(places) / sizeof(places[0])))
 		return false;
 	if (directory == AT_FDCWD)
 		snprintf(path, sizeof(path), "/proc/%u/cwd", (unsigned int)call->notif->pid);
@@ -216,8 +101,14 @@ static bool find_relative(const struct call *call, int directory, const char *na
 		return false;
 	of_directory[length] = '\0';
 	below = below_tree(of_directory);
-	return below && (size_t)snprintf(found->text, sizeof(found->text), "%s/%s", below, name) <
-				sizeof(found->text);
+	if (!below) {
+		snprintf(whole, sizeof(whole), "%s/%s", of_directory, name);
+		below = below_tree(paths_map(&buf, whole));
+		return below && (size_t)snprintf(found->text, sizeof(found->text), "%s", below) <
+					sizeof(found->text);
+	}
+	return is_node && (size_t)snprintf(found->text, sizeof(found->text), "%s/%s", below, name) <
+				  sizeof(found->text);
 }
 
 /* False: the name is not ours. */
@@ -245,7 +136,7 @@ static bool find_name(const struct call *call, int directory, uint64_t at, struc
 	} else if (!find_relative(call, directory, name, found)) {
 		return false;
 	}
-	if (!is_served(call, &thread))
+	if (!call_is_served(call, &thread))
 		return false;
 	if (!found->root[0])
 		__atomic_fetch_add(&call->supervised->tally->looked, 1, __ATOMIC_RELAXED);
@@ -283,48 +174,6 @@ static int find_in_tree(const struct tree_name *name, bool follows)
 
 /* ------------------------------------------------------------------------------------ open() */
 
-static bool has_number(const struct call *call, unsigned int fd)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned int)call->notif->pid, fd);
-	return !lstat(path, &st);
-}
-
-/* The descriptor is the call's value, at a number that the filter takes for a device's or not. */
-static enum supervised_outcome answer_with_fd(struct call *call, int fd, bool is_device,
-					      bool close_on_exec)
-{
-	const struct fd_range *range = &call->supervised->range;
-	int ret = -EBADF;
-
-	for (unsigned int number = range->first; is_device && number < range->end; number++) {
-		if (has_number(call, number))
-			continue;
-		ret = add_fd(call, fd, (int)number, true, close_on_exec);
-		break;
-	}
-	/* There is no room, or the program has lowered its limit since. */
-	if (ret == -EBADF)
-		ret = add_fd(call, fd, -1, true, close_on_exec);
-	close(fd);
-	if (ret >= 0 || ret == -ENOENT)
-		return CALL_ENDED;
-	return answer(call, ret);
-}
-
-/* A connection, or -errno. The calls on umad are answered by the preload library alone. */
-static int connect_device(const struct device_name *name, int flags)
-{
-	int fd;
-
-	if (device_is_umad(name))
-		return -EOPNOTSUPP;
-	fd = device_connect(name, flags | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 /* What the kernel would not open as it is a socket, as in the preload library. */
 static int open_device(const struct tree_name *name, int flags)
 {
@@ -337,7 +186,9 @@ static int open_device(const struct tree_name *name, int flags)
 		return fd;
 	if (!fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
 	    device_of_path(name->text, st.st_dev, st.st_ino, &found, &id))
-		device = connect_device(&found, flags);
+		device = device_connect(&found, flags | O_CLOEXEC);
+	if (device < 0 && device != -ENXIO)
+		device = -errno;
 	close(fd);
 	return device;
 }
@@ -347,7 +198,7 @@ static int open_device(const struct tree_name *name, int flags)
 	(O_ACCMODE | O_APPEND | O_ASYNC | O_CLOEXEC | O_CREAT | O_DIRECT | O_DIRECTORY | O_DSYNC | \
 	 O_EXCL | O_LARGEFILE | O_NOATIME | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK | O_PATH | O_SYNC | \
 	 O_TRUNC)
-#define PATH_FLAGS (O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW)
+#define READ_FLAGS (O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW) /* besides O_RDONLY, which is 0 */
 
 static enum supervised_outcome open_file(struct call *call, int directory, uint64_t at,
 					 const struct open_how *wanted)
@@ -361,8 +212,9 @@ static enum supervised_outcome open_file(struct call *call, int directory, uint6
 	if ((wanted->resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) ||
 	    !find_name(call, directory, at, &name))
 		return CALL_CONTINUES;
+	/* The kernel hands over no descriptor that only names a file: one that can be read does it, too. */
 	if (how.flags & O_PATH)
-		how.flags &= PATH_FLAGS;
+		how.flags &= READ_FLAGS;
 	if (how.flags & O_CREAT)
 		how.mode = wanted->mode & 07777;
 	how.flags |= O_CLOEXEC;
@@ -372,10 +224,11 @@ static enum supervised_outcome open_file(struct call *call, int directory, uint6
 	if (is_device)
 		fd = open_device(&name, (int)wanted->flags);
 	if (fd < 0)
-		return answer(call, fd);
+		return call_answer(call, fd);
 	if (is_device)
 		__atomic_fetch_add(&call->supervised->tally->opened, 1, __ATOMIC_RELAXED);
-	return answer_with_fd(call, fd, is_device, wanted->flags & O_CLOEXEC);
+	return call_answer_with_fd(call, fd, is_device ? CALL_FD_DEVICE : CALL_FD_FILE, 0,
+				   wanted->flags & O_CLOEXEC);
 }
 
 static enum supervised_outcome open_how(struct call *call)
@@ -384,7 +237,7 @@ static enum supervised_outcome open_how(struct call *call)
 	struct open_how how;
 
 	/* A longer one has what we do not know. */
-	if (args[3] != sizeof(how) || !read_memory(call, &how, args[2], sizeof(how)))
+	if (args[3] != sizeof(how) || !call_read(call, &how, args[2], sizeof(how)))
 		return CALL_CONTINUES;
 	return open_file(call, (int)args[0], args[1], &how);
 }
@@ -417,10 +270,10 @@ static enum supervised_outcome answer_stat(struct call *call, const struct tree_
 	if (!name && !found)
 		return CALL_CONTINUES;
 	if (ret)
-		return answer(call, ret);
+		return call_answer(call, ret);
 	if (found)
 		device_show_stat(&id, &st);
-	return answer_with(call, to, &st, sizeof(st), 0);
+	return call_answer_with(call, to, &st, sizeof(st), 0);
 }
 
 static enum supervised_outcome answer_statx(struct call *call, const struct tree_name *name, int fd,
@@ -438,10 +291,10 @@ static enum supervised_outcome answer_statx(struct call *call, const struct tree
 	if (!name && !found)
 		return CALL_CONTINUES;
 	if (ret)
-		return answer(call, ret);
+		return call_answer(call, ret);
 	if (found)
 		device_show_statx(&id, &stx);
-	return answer_with(call, to, &stx, sizeof(stx), 0);
+	return call_answer_with(call, to, &stx, sizeof(stx), 0);
 }
 
 typedef enum supervised_outcome answer_fn(struct call *call, const struct tree_name *name, int fd,
@@ -449,7 +302,7 @@ typedef enum supervised_outcome answer_fn(struct call *call, const struct tree_n
 
 static enum supervised_outcome stat_fd(struct call *call, int number, uint64_t to, answer_fn *tell)
 {
-	int fd = borrow(&call->caller, number);
+	int fd = call_borrow(&call->caller, number);
 
 	return fd < 0 ? CALL_CONTINUES : tell(call, NULL, fd, to);
 }
@@ -462,7 +315,7 @@ static enum supervised_outcome stat_name(struct call *call, int directory, uint6
 
 	if (find_name(call, directory, at, &name)) {
 		fd = find_in_tree(&name, !(flags & AT_SYMLINK_NOFOLLOW));
-		return fd < 0 ? answer(call, fd) : tell(call, &name, fd, to);
+		return fd < 0 ? call_answer(call, fd) : tell(call, &name, fd, to);
 	}
 	return flags & AT_EMPTY_PATH ? stat_fd(call, directory, to, tell) : CALL_CONTINUES;
 }
@@ -478,18 +331,18 @@ static enum supervised_outcome read_link(struct call *call, int directory, uint6
 	if (!find_name(call, directory, at, &name))
 		return CALL_CONTINUES;
 	if (size <= 0)
-		return answer(call, -EINVAL);
+		return call_answer(call, -EINVAL);
 	fd = find_in_tree(&name, false);
 	if (fd < 0)
-		return answer(call, fd);
+		return call_answer(call, fd);
 	length = readlinkat(fd, "", target, sizeof(target));
 	error = errno == ENOENT ? EINVAL : errno; /* what it says of an empty name */
 	close(fd);
 	if (length < 0)
-		return answer(call, -error);
+		return call_answer(call, -error);
 	if (length > size)
 		length = size;
-	return answer_with(call, to, target, (size_t)length, length);
+	return call_answer_with(call, to, target, (size_t)length, length);
 }
 
 static enum supervised_outcome check_access(struct call *call, int directory, uint64_t at, int mode,
@@ -503,12 +356,12 @@ static enum supervised_outcome check_access(struct call *call, int directory, ui
 		return CALL_CONTINUES;
 	fd = find_in_tree(&name, !(flags & AT_SYMLINK_NOFOLLOW));
 	if (fd < 0)
-		return answer(call, fd);
+		return call_answer(call, fd);
 	ret = syscall(SYS_faccessat2, fd, "", mode, AT_EMPTY_PATH);
 	if (ret)
 		ret = -errno;
 	close(fd);
-	return answer(call, ret);
+	return call_answer(call, ret);
 }
 
 /* Extended attributes, which sysfs has none of. */
@@ -518,7 +371,7 @@ static enum supervised_outcome refuse_attributes(struct call *call)
 
 	if (!find_name(call, AT_FDCWD, call->notif->data.args[0], &name))
 		return CALL_CONTINUES;
-	return answer(call, -EOPNOTSUPP);
+	return call_answer(call, -EOPNOTSUPP);
 }
 
 /* ------------------------------------------------------------------------------ open devices */
@@ -526,39 +379,98 @@ static enum supervised_outcome refuse_attributes(struct call *call)
 static enum supervised_outcome control(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
-	int fd = borrow(&call->caller, (int)args[0]);
+	int fd = call_borrow(&call->caller, (int)args[0]);
+	void *argument = (void *)(uintptr_t)args[2];
 	struct device_name device;
 	enum supervised_outcome outcome = CALL_CONTINUES;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (device_of_fd(fd, &device) && !device_is_rdma_cm(&device))
-		outcome = answer(call, -uverbs_ioctl(&call->caller, fd, &device,
-						     (const void *)(uintptr_t)args[2]));
+	if (device_of_fd(fd, &device) && !device_is_rdma_cm(&device) &&
+	    device_is_umad(&device) == umad_is_ioctl(args[1]))
+		outcome = call_answer(
+			call, device_is_umad(&device)
+				      ? umad_ioctl(&call->caller, fd, args[1], argument)
+				      : -uverbs_ioctl(&call->caller, fd, &device, argument));
 	close(fd);
 	return outcome;
 }
 
-static enum supervised_outcome write_command(struct call *call)
+static bool would_wait(int fd, ssize_t ret)
+{
+	return ret == -EAGAIN && !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* Of umad. */
+static enum supervised_outcome read_message(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
-	int fd = borrow(&call->caller, (int)args[0]);
+	int fd = call_borrow(&call->caller, (int)args[0]);
 	struct device_name device;
 	ssize_t ret;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (!device_of_fd(fd, &device) || !device_is_rdma_cm(&device)) {
+	if (!device_of_fd(fd, &device) || !device_is_umad(&device)) {
 		close(fd);
 		return CALL_CONTINUES;
 	}
-	ret = rdma_cm_write(&call->caller, fd, (const void *)(uintptr_t)args[1], args[2]);
-	if (ret == -EAGAIN && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) {
-		call->wait_fd = fd;
-		return CALL_WAITS;
-	}
+	ret = umad_read(&call->caller, fd, (void *)(uintptr_t)args[1], args[2]);
+	if (would_wait(fd, ret))
+		return call_wait(call, fd);
 	close(fd);
-	return answer(call, ret);
+	return call_answer(call, ret);
+}
+
+static enum supervised_outcome write_command(struct call *call)
+{
+	const __u64 *args = call->notif->data.args;
+	int fd = call_borrow(&call->caller, (int)args[0]);
+	struct device_name device;
+	ssize_t ret;
+
+	if (fd < 0)
+		return CALL_CONTINUES;
+	if (!device_of_fd(fd, &device) || !device_has_write(&device)) {
+		close(fd);
+		return CALL_CONTINUES;
+	}
+	ret = device_is_umad(&device)
+		      ? umad_write(&call->caller, fd, (const void *)(uintptr_t)args[1], args[2])
+		      : rdma_cm_write(&call->caller, fd, (const void *)(uintptr_t)args[1], args[2]);
+	if (device_is_rdma_cm(&device) && would_wait(fd, ret))
+		return call_wait(call, fd);
+	close(fd);
+	return call_answer(call, ret);
+}
+
+/* dup(), and fcntl() as it: the other number is to be told from those of files, too. */
+static enum supervised_outcome duplicate(struct call *call, unsigned int least, bool close_on_exec)
+{
+	int fd = call_borrow(&call->caller, (int)call->notif->data.args[0]);
+	struct device_name device;
+
+	if (fd < 0)
+		return CALL_CONTINUES;
+	if (device_of_fd(fd, &device))
+		return call_answer_with_fd(call, fd, CALL_FD_DEVICE, least, close_on_exec);
+	if (netlink_of_fd(fd))
+		return call_answer_with_fd(call, fd, CALL_FD_SOCKET, least, close_on_exec);
+	close(fd);
+	return CALL_CONTINUES;
+}
+
+static enum supervised_outcome change_fd(struct call *call)
+{
+	const __u64 *args = call->notif->data.args;
+	int what = (int)args[1];
+
+	if (what != F_DUPFD && what != F_DUPFD_CLOEXEC)
+		return CALL_CONTINUES;
+	/* Behind all of ours it is the program that has chosen. */
+	return args[2] >= call->supervised->range.end
+		       ? CALL_CONTINUES
+		       : duplicate(call, (unsigned int)args[2], what == F_DUPFD_CLOEXEC);
 }
 
 /* ----------------------------------------------------------------------------------- the call */
@@ -609,8 +521,21 @@ static enum supervised_outcome dispatch(struct call *call)
 		return stat_fd(call, (int)args[0], args[1], answer_stat);
 	case SYS_ioctl:
 		return control(call);
+	case SYS_read:
+		return read_message(call);
 	case SYS_write:
 		return write_command(call);
+	case SYS_dup:
+		return duplicate(call, 0, false);
+	case SYS_fcntl:
+		return change_fd(call);
+	case SYS_socket:
+	case SYS_bind:
+	case SYS_getsockname:
+	case SYS_setsockopt:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+		return supervised_socket_call(call);
 	default:
 		return CALL_CONTINUES;
 	}
@@ -620,7 +545,7 @@ enum supervised_outcome supervised_call(const struct supervised *supervised,
 					const struct seccomp_notif *notif, int64_t *value, int *fd)
 {
 	struct call call = {
-		.caller = { .pid = (pid_t)notif->pid, .give = give, .borrow = borrow },
+		.caller = { .pid = (pid_t)notif->pid, .give = call_give, .borrow = call_borrow },
 		.supervised = supervised,
 		.notif = notif,
 	};

@@ -18,7 +18,7 @@
 
 struct supervised_tally {
 	unsigned long looked; /* names that led into the tree */
-	unsigned long opened; /* devices */
+	unsigned long opened; /* devices, and sockets for RDMA netlink */
 };
 
 struct supervised {

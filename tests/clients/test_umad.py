@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from common import Device, expect_success, start_server, wait_until
+from common import SIMHCA, Device, expect_success, start_server, wait_until
 
 NUMBER = re.compile(r"^(\w+):\.*(\d+)$", re.M)
 
@@ -153,6 +153,19 @@ def test_ibping(subnet, server, client, lid):
         assert "2 packets transmitted, 2 received, 0% packet loss" in shown
     shown = subnet.run("ibping", "-C", client, "-c", "1", "-t", "200", str(lid)).stdout
     assert "0 received, 100% packet loss" in shown
+
+
+def test_without_preload(subnet):
+    """The tools again, by system calls that simhca run answers: they say the same; a table of several MADs, and ibping."""
+    tools = ["ibhosts -C simhca0", "sminfo -C simhca0", "saquery -C simhca0 -p", "smpquery -C simhca0 -D nodeinfo 0,1,2",
+             "ibstat", "stat -c %t:%T:%a /dev/infiniband/umad0"]
+    script = (f"{'; '.join(tools)}; case $LD_PRELOAD in *simhca*) exit 1;; esac; ibping -S -C simhca1 & server=$!; sleep 1; "
+              "ibping -C simhca0 -c 2 2 >&2; status=$?; kill $server; exit $status")
+    result = expect_success(subnet.tool.run(SIMHCA, "run", "--show", "seccomp", "--", "sh", "-c", script))
+    expected = "".join(output(subnet, *tool.split()) for tool in tools)
+    counts = re.compile(r"activity count \d+")
+    assert counts.sub("", result.stdout) == counts.sub("", expected) and "PathRecord dump" in expected
+    assert "2 packets transmitted, 2 received, 0% packet loss" in result.stderr
 
 
 class Server:

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -23,7 +24,7 @@ SIMHCA = BUILD / "bin" / "simhca"
 LISTED = ["entry simhca0", "link ../../devices/simhca/simhca0/infiniband/simhca0", "access ok",
           "no such No such file or directory", "open ok", "fstat device", "stat device", "gids 2",
           "relative ok", "out of the tree No such file or directory",
-          "netlink Protocol not supported"]
+          "netlink ok"]
 GO = r"""
 package main
 
@@ -148,6 +149,40 @@ def test_fork_and_exec(static):
     assert run(static, "fork").stdout.splitlines() == LISTED
 
 
+def test_other_ways_to_start(static):
+    """vfork() and posix_spawn(), and a session without an environment."""
+    assert run(static, "others").stdout == "device\n" * 3
+
+
+def test_directories(static):
+    """Names relative to directories of the host and of the tree, by O_PATH and openat2() as well."""
+    assert run(static, "directories").stdout.splitlines() == [
+        "openat2 ok", "from / ok", "read 6", "readlinkat 47", "faccessat ok", "fstatat ok",
+        "not there No such file or directory", "node ok", "chdir ok", "below it ok"]
+
+
+def test_copies(static):
+    """dup() and fcntl() of a device make a device; of files they are the kernel's."""
+    assert run(static, "copies").stdout.splitlines() == [
+        "dup device", "not inherited 1", "inherited 0", "F_DUPFD_CLOEXEC device 1", "gids of dup3 2", "of a file 1"]
+
+
+@pytest.mark.parametrize("program", ["static", "musl"])
+def test_netlink(request, program):
+    """The socket is bound, asked and read as a kernel's."""
+    assert run(request.getfixturevalue(program), "netlink").stdout.splitlines() == [
+        "option ok", "no option Protocol not available", "bind ok", "bound to the process",
+        "nothing yet Resource temporarily unavailable", "sent 16", "looked ok", "received ok", "from 0 of 12",
+        "the same 1", "end 20", "done 1", "Interrupted system call"]
+
+
+def test_rdma_without_preload():
+    """iproute2's rdma, by netlink alone; it opens no device, and that is nothing to speak of."""
+    result = run("sh", "-c", "rdma dev && rdma link && rdma resource", show="seccomp", options=["--link-layer", "ib"])
+    assert re.search(r"simhca0: node_type ca fw .*\nlink simhca0/1 .* state ACTIVE .*\n0: simhca0: pd 0 ", result.stdout)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_wait_for_an_event(static):
     """A signal ends it, and a descriptor that does not block does not wait."""
     assert run(static, "event").stdout == "Interrupted system call\nResource temporarily unavailable\n"
@@ -269,6 +304,41 @@ def test_rights_are_not_taken(static, directory):
     result = run(program)
     assert "open No such file or directory" in result.stdout
     assert "as it is set-user-ID; --show seccomp does" in result.stderr
+
+
+def test_set_user_id(static, directory):
+    """With --show seccomp it runs as the user, as system calls of others are not answered."""
+    if os.geteuid():
+        pytest.skip("only root can make a program root's and become nobody")
+    program = directory / "root's"
+    shutil.copy(static, program)
+    program.chmod(0o4755)
+    nobody = pwd.getpwnam("nobody")
+    prefix = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    result = run(program, show="seccomp", prefix=prefix, HOME="/nonexistent", TMPDIR="/tmp", XDG_RUNTIME_DIR="")
+    assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
+
+
+def elf32(code):
+    """A program of 32 bits that is nothing but a header and code."""
+    at, header = 0x08048000, struct.Struct("<16sHHIIIIIHHHHHH")
+    size = header.size + 32 + len(code)
+    return (header.pack(b"\x7fELF\x01\x01\x01", 2, 3, 1, at + header.size + 32, header.size, 0, 0, header.size, 32, 1, 0, 0, 0) +
+            struct.pack("<8I", 1, 0, at, at, size, size, 5, 4096) + code)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86 code")
+@pytest.mark.parametrize("show", ["auto", "preload", "seccomp"])
+def test_32_bits(directory, show):
+    """Neither way reaches it, which is said."""
+    program = directory / "of32bits"
+    program.write_bytes(elf32(b"\xb8\x01\0\0\0\x31\xdb\xcd\x80"))  # exit(0)
+    program.chmod(0o755)
+    if subprocess.run([program], check=False).returncode:
+        pytest.skip("this kernel runs no 32-bit programs")
+    result = run(program, show=show)
+    assert result.returncode == 0
+    assert result.stderr == f"simhca run: {program}: nothing shows it the device, as it is a 32-bit program\n"
 
 
 def test_unknown_way():
