@@ -374,7 +374,14 @@ static void uninit_device(struct verbs_device *device)
 	free(device);
 }
 
-static const struct verbs_device_ops simhca_device_ops = {
+#ifdef SIMHCA_IS_STATIC
+/* By this name a static program asks for it: ld's -u, or RDMA_STATIC_PROVIDERS. */
+#define simhca_device_ops verbs_provider_simhca
+extern const struct verbs_device_ops verbs_provider_simhca;
+#else
+static
+#endif
+const struct verbs_device_ops simhca_device_ops = {
 	.name = shca_driver_name,
 	.match_min_abi_version = UVERBS_ABI_VERSION,
 	.match_max_abi_version = UVERBS_ABI_VERSION,
@@ -403,7 +410,11 @@ static __attribute__((constructor)) void register_driver(void)
 
 	if (!wrong)
 		verbs_register_driver(&simhca_device_ops);
+#ifdef SIMHCA_IS_STATIC
+	else
+#else
 	else if (!shca_load_sibling())
+#endif
 		simhca_provider_abi_refuse("simhca", wrong);
 }
 #endif
