@@ -229,6 +229,33 @@ def test_show_seccomp_under_the_default_profile(tmp_path):
     assert "Seccomp:\t2" in said and "entry simhca0" in said and "open ok" in said, said
 
 
+@pytest.fixture(scope="module")
+def musl(tmp_path_factory):
+    """An image that is no Debian: musl's dynamic linker, which is its libc, and one program of it."""
+    tree = tmp_path_factory.mktemp("musl")
+    for name in "bin", "dev", "etc", "lib", "proc", "run", "sys", "tmp":
+        (tree / name).mkdir()
+    linker = f"ld-musl-{os.uname().machine}.so.1"
+    shutil.copy(pathlib.Path("/lib", linker), tree / "lib" / linker)
+    run("musl-gcc", "-idirafter", "/usr/include", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu",
+        "-o", tree / "bin" / "shown", ROOT / "tests/tools/shown.c")
+    return tree
+
+
+def test_musl_with_the_device(installed, musl):
+    """The mounts do it no harm; musl reads no /etc/ld.so.preload, and the program sees no device."""
+    said = run(*arguments(musl, "--rm", "--network", "none", *DEVICE), "/bin/shown")
+    assert "open No such file or directory" in said and "out of the tree No such file or directory" in said
+
+
+def test_musl_under_show_seccomp(musl):
+    """simhca run starts podman, and answers the system calls of what podman starts: with nothing in the image."""
+    said = run(SIMHCA, "run", "--private", "--show", "seccomp", "--",
+               *arguments(musl, "--rm", "--network", "none"), "/bin/shown")
+    for line in "entry simhca0", "open ok", "fstat device", "gids 2", "relative ok", "netlink ok":
+        assert f"{line}\n" in said, said
+
+
 def carried(directory):
     status = json.loads(run(SIMHCA, "status", "--json", "--runtime-dir", directory))
     return sum(device["counts"]["carried"] for device in status["devices"])
