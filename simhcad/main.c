@@ -8,11 +8,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon.h"
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "loop/ready.h"
 #include "parts.h"
+#include "session/daemon.h"
 
 #define DESCRIPTORS 40	   /* that the daemon needs by itself, and some */
 #define DESCRIPTORS_MORE 4 /* for each device and each engine that is asked for */

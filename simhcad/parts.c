@@ -11,16 +11,20 @@
 
 #include "admin/admin.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "device/netif.h"
-#include "diagnosis/failures.h"
 #include "diagnosis/inject.h"
+#include "diagnosis/late_receives.h"
 #include "diagnosis/lint.h"
+#include "diagnosis/mixups.h"
+#include "diagnosis/sleepers.h"
 #include "diagnosis/trace.h"
+#include "failures/failures.h"
 #include "loop/chores.h"
-#include "loop/session.h"
+#include "netlink/nl_server.h"
 #include "parts.h"
 #include "rdma_cm/cma.h"
+#include "session/daemon.h"
+#include "session/session.h"
 #include "umad/umad.h"
 #include "verbs/verbs_cmd.h"
 #include "wire/wire.h"
@@ -73,7 +77,7 @@ static void on_failure(void *arg, const struct simhca_failure *failure)
 
 	failures_add(daemon->failures, failure);
 	if (failure->empty.context)
-		late_receives_expect(&daemon->late_receives);
+		late_receives_expect(daemon->late_receives);
 }
 
 static void on_injected(void *arg, const struct simhca_injection *injection)
@@ -339,9 +343,28 @@ static int open_wire(struct daemon *daemon)
 	return failed ? 1 : 0;
 }
 
+static bool on_session_ends(struct session *session)
+{
+	struct daemon *daemon = session->device->daemon;
+
+	if (!session->look)
+		mixups_find(daemon);
+	if (lint_end(daemon->lint, session))
+		return true;
+	sleepers_session_ends(session);
+	return false;
+}
+
+static void on_interface_gone(struct device *device)
+{
+	cma_device_gone(device->daemon->cma, device);
+}
+
 static int open_devices(struct daemon *daemon)
 {
-	daemon->command_find = command_find;
+	daemon->hooks = (struct daemon_hooks){ .command_find = command_find,
+					       .session_ends = on_session_ends,
+					       .interface_gone = on_interface_gone };
 	if (device_tree_create(&daemon->rundir))
 		return 1;
 	while (daemon->num_devices < daemon->options->num_devices) {
@@ -400,12 +423,13 @@ static int publish_tree(struct daemon *daemon)
 
 static int open_netlink(struct daemon *daemon)
 {
-	return nl_server_open(&daemon->nl_server, daemon) ? 1 : 0;
+	daemon->nl_server = nl_server_open(daemon);
+	return daemon->nl_server ? 0 : 1;
 }
 
 static void close_netlink(struct daemon *daemon)
 {
-	nl_server_close(&daemon->nl_server);
+	nl_server_close(daemon->nl_server);
 }
 
 static int open_admin(struct daemon *daemon)
@@ -422,15 +446,15 @@ static void close_admin(struct daemon *daemon)
 /* Who looks now and then at what programs wait for. */
 static int open_watches(struct daemon *daemon)
 {
-	late_receives_init(&daemon->late_receives, daemon);
-	sleepers_init(&daemon->sleepers, daemon);
-	return 0;
+	daemon->late_receives = late_receives_open(daemon);
+	daemon->sleepers = sleepers_open(daemon);
+	return daemon->late_receives && daemon->sleepers ? 0 : out_of_memory();
 }
 
 static void close_watches(struct daemon *daemon)
 {
-	sleepers_end(&daemon->sleepers);
-	late_receives_end(&daemon->late_receives);
+	sleepers_close(daemon->sleepers);
+	late_receives_close(daemon->late_receives);
 }
 
 /* -------------------------------------------------------------------------------- the table */

@@ -3,13 +3,13 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "simhca-info.h"
 #include "device/gid_table.h"
 #include "link/wire/wire.h"
 #include "names.h"
 #include "resources.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
+#include "simhca-info.h"
 
 /* Whose an object is. */
 static json_t *owner_json(const struct device *device, const struct session *session)

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "report.h"
+#include "session/report.h"
 #include "simhca-info.h"
 
 struct simhca_usage_sum;

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rdma_cm/cma_report.h"
-#include "simhca-info.h"
-#include "daemon.h"
-#include "device/gid_table.h"
 #include "base/monotonic.h"
+#include "device/gid_table.h"
+#include "rdma_cm/cma_report.h"
 #include "resources.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
+#include "simhca-info.h"
 #include "status.h"
 #include "wire/wire.h"
 

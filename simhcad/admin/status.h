@@ -3,7 +3,7 @@
 #ifndef SIMHCAD_STATUS_H
 #define SIMHCAD_STATUS_H
 
-#include "report.h"
+#include "session/report.h"
 
 extern const struct report_kind status_report;
 

@@ -16,6 +16,7 @@
 #define SIMHCAD_PROCESS_H
 
 #include <ev.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct process;

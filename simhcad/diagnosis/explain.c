@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon.h"
 #include "explain.h"
-#include "failed.h"
+#include "failures/failed.h"
 #include "mixups.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
 
 /* One failure among all. */
 struct told {

@@ -4,7 +4,7 @@
 #ifndef SIMHCAD_EXPLAIN_H
 #define SIMHCAD_EXPLAIN_H
 
-#include "admin/report.h"
+#include "session/report.h"
 
 extern const struct report_kind explain_report;
 

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "daemon.h"
+#include "base/log.h"
 #include "core/lock.h"
-#include "failures.h"
+#include "failures/failures.h"
 #include "inject.h"
 #include "inject_rule.h"
 #include "inject_why.h"
-#include "base/log.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
 
 #define ACTS_MOST 256 /* that wait; what beyond that fires at once is lost, and logged */
 

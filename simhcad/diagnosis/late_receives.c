@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "daemon.h"
-#include "failures.h"
+#include <stdlib.h>
+
+#include "failures/failures.h"
 #include "late_receives.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
 
 #define LOOK_S 0.005
 #define WATCH_S 2.0
 #define MOST 64 /* queues that are looked at */
+
+struct late_receives {
+	struct daemon *daemon;
+	ev_async found_empty;
+	ev_timer timer;
+};
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
@@ -38,20 +46,28 @@ static void on_found_empty(struct ev_loop *loop, ev_async *async, int events)
 		ev_timer_again(loop, &late->timer);
 }
 
-void late_receives_init(struct late_receives *late, struct daemon *daemon)
+struct late_receives *late_receives_open(struct daemon *daemon)
 {
+	struct late_receives *late = calloc(1, sizeof(*late));
+
+	if (!late)
+		return NULL;
 	late->daemon = daemon;
 	ev_timer_init(&late->timer, on_timer, LOOK_S, LOOK_S);
 	late->timer.data = daemon;
 	ev_async_init(&late->found_empty, on_found_empty);
 	late->found_empty.data = late;
 	ev_async_start(daemon->loop, &late->found_empty);
+	return late;
 }
 
-void late_receives_end(struct late_receives *late)
+void late_receives_close(struct late_receives *late)
 {
+	if (!late)
+		return;
 	ev_async_stop(late->daemon->loop, &late->found_empty);
 	ev_timer_stop(late->daemon->loop, &late->timer);
+	free(late);
 }
 
 void late_receives_expect(struct late_receives *late)

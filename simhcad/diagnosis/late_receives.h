@@ -7,18 +7,12 @@
 #ifndef SIMHCAD_LATE_RECEIVES_H
 #define SIMHCAD_LATE_RECEIVES_H
 
-#include <ev.h>
-
 struct daemon;
+struct late_receives;
 
-struct late_receives {
-	struct daemon *daemon;
-	ev_async found_empty;
-	ev_timer timer;
-};
-
-void late_receives_init(struct late_receives *late, struct daemon *daemon);
-void late_receives_end(struct late_receives *late);
+/* NULL: out of memory. */
+struct late_receives *late_receives_open(struct daemon *daemon);
+void late_receives_close(struct late_receives *late); /* may be NULL */
 
 /* Such a message is among the daemon's failures. Any thread. */
 void late_receives_expect(struct late_receives *late);

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "simhca-attach.h"
-#include "simhca-info.h"
 #include "lint.h"
 #include "names.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
+#include "simhca-attach.h"
+#include "simhca-info.h"
 
 #define PROGRAMS 64	  /* that have ended */
 #define MOST_OBJECTS 1024 /* of a kind and context, that are looked at when it ends */
@@ -65,7 +65,15 @@ static void note(struct lint_notes *notes, enum lint_kind kind, const char *form
 	va_end(args);
 }
 
-bool lint_say(struct lint_notes *notes, uint32_t what, const char *text)
+/* NULL: out of memory. */
+static struct lint_notes *notes_of(struct session *session)
+{
+	if (!session->lint)
+		session->lint = calloc(1, sizeof(*session->lint));
+	return session->lint;
+}
+
+bool lint_say(struct session *session, uint32_t what, const char *text)
 {
 	static const struct {
 		enum simhca_say what;
@@ -81,14 +89,27 @@ bool lint_say(struct lint_notes *notes, uint32_t what, const char *text)
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
 		if (said[i].what == what) {
-			note(notes, said[i].kind, "%s", text);
+			if (notes_of(session))
+				note(session->lint, said[i].kind, "%s", text);
 			return true;
 		}
 	return false;
 }
 
-void lint_add(struct lint_notes *to, const struct lint_notes *notes)
+static bool has_notes(const struct lint_notes *notes)
 {
+	for (int i = 0; i < LINT_KINDS; i++)
+		if (notes->of[i].count)
+			return true;
+	return false;
+}
+
+void lint_add(struct session *session, const struct lint_notes *notes)
+{
+	struct lint_notes *to = has_notes(notes) ? notes_of(session) : NULL;
+
+	if (!to)
+		return;
 	for (int i = 0; i < LINT_KINDS; i++) {
 		/* The same CQ, at the end of another of its QPs. */
 		if (to->of[i].count && !strcmp(to->of[i].text, notes->of[i].text))
@@ -267,7 +288,8 @@ static void look_begin(struct lint_look *look, const struct session *session)
 	linted->run = session->run;
 	memcpy(linted->comm, session->comm, sizeof(linted->comm));
 	snprintf(linted->device, sizeof(linted->device), "%s", session->device->options->name);
-	linted->notes = session->lint;
+	if (session->lint)
+		linted->notes = *session->lint;
 	simhca_context_past(session->context, &past);
 	look->messages = past.messages + past.reads + past.received;
 	look->errors = past.errors;
@@ -362,14 +384,6 @@ static void look_at_remains(const struct session *session, struct lint_notes *no
 		note(notes, LINT_NOT_DESTROYED, "at its end it had %s", text);
 }
 
-static bool has_notes(const struct lint_notes *notes)
-{
-	for (int i = 0; i < LINT_KINDS; i++)
-		if (notes->of[i].count)
-			return true;
-	return false;
-}
-
 /* All of it was looked at. */
 static void keep(struct lint *lint, const struct lint_look *look, const struct session *session)
 {
@@ -395,18 +409,21 @@ static void keep(struct lint *lint, const struct lint_look *look, const struct s
 
 bool lint_end(struct lint *lint, struct session *session)
 {
-	if (!session->look) {
+	if (!session->look && session->context) {
 		session->look = malloc(sizeof(*session->look));
 		if (session->look)
 			look_begin(session->look, session);
-	} else if (!look_further(session->look, session)) {
+	} else if (session->look && !look_further(session->look, session)) {
 		keep(lint, session->look, session);
 		free(session->look);
 		session->look = NULL;
 	}
-	if (!session->look)
-		session->linted = ++lint->ended;
-	return session->look;
+	if (session->look)
+		return true;
+	session->linted = ++lint->ended;
+	free(session->lint);
+	session->lint = NULL;
+	return false;
 }
 
 /* --------------------------------------------------------------------------------- telling */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "admin/report.h"
+#include "session/report.h"
 
 struct daemon;
 struct lint;
@@ -42,6 +42,7 @@ enum lint_kind {
 	LINT_KINDS,
 };
 
+/* All zero: none. */
 struct lint_notes {
 	struct lint_note {
 		uint32_t count;
@@ -58,12 +59,13 @@ typedef void lint_look(const struct session *session, uint32_t handle, struct li
 lint_look lint_qp, lint_cq, lint_mr;
 /* A QP that has come to RTR or RTS by its program's own doing. */
 lint_look lint_connected;
-void lint_add(struct lint_notes *to, const struct lint_notes *notes);
+/* Adds them to what is known of the session; without memory they are lost. */
+void lint_add(struct session *session, const struct lint_notes *notes);
 /* What the provider has found, by an enum simhca_say; false: that is none. */
-bool lint_say(struct lint_notes *notes, uint32_t what, const char *text);
+bool lint_say(struct session *session, uint32_t what, const char *text);
 /*
- * The client is gone, and its context still has what it had: the next of it is looked at. False:
- * all was, and what there is to say of it is kept.
+ * The client is gone, and its context, if there is one, still has what it had: the next of it is
+ * looked at. False: all was, and what there is to say of it is kept.
  */
 bool lint_end(struct lint *lint, struct session *session);
 

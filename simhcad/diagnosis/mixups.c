@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "failed.h"
-#include "failures.h"
+#include "failures/failed.h"
+#include "failures/failures.h"
 #include "mixups.h"
-#include "loop/session.h"
+#include "session/daemon.h"
+#include "session/session.h"
 
 #define FAILURES_MOST 32    /* that one call looks at */
 #define OBJECTS_MOST 16384u /* likewise, and sessions: about a millisecond */

@@ -1,22 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "failures.h"
 #include "base/monotonic.h"
 #include "base/process.h"
-#include "loop/session.h"
+#include "failures/failures.h"
 #include "names.h"
+#include "session/daemon.h"
+#include "session/session.h"
 #include "sleepers.h"
 
 #define LOOK_S 1.0   /* from the end of one round to the next */
 #define TURN_S 0.002 /* of the main thread, at a time */
 #define TURNS_APART_S 0.01
-#define LOOKS 2	       /* at one that does not move, until it is told of */
-#define MOST_CQS 256   /* of a context, that are looked at */
-#define MOST_IN_VAIN 8 /* QPs of a context, after which no further ones are looked at */
+#define LOOKS 2		      /* at one that does not move, until it is told of */
+#define MOST_CQS 256	      /* of a context, that are looked at */
+#define MOST_IN_VAIN 8	      /* QPs of a context, after which no further ones are looked at */
+#define SLEEPERS_OF_SESSION 4 /* CQs that are kept an eye on at a time */
+
+/* A CQ at which its program sleeps. */
+struct sleeper {
+	uint32_t cqn;	 /* 0: none */
+	const char *how; /* it sleeps; a constant */
+	uint32_t polled, waiting, empty_polls;
+	uint32_t polls_elsewhere; /* of the context's other CQs, so far */
+	uint32_t handled;	  /* by the QP to which no message need come */
+	long long cpu;
+	unsigned int looks; /* since it last moved */
+	bool seen;	    /* at this look */
+	bool told;
+	char text[320]; /* if it was */
+};
+
+struct sleepers {
+	struct daemon *daemon;
+	ev_timer timer;
+	struct doze_looker looker;
+	/* Where the round goes on: a device, and the number of its next session. */
+	unsigned int device;
+	uint32_t next;
+	uint64_t found; /* in this round, so far: a hash */
+};
 
 /* How one waits at a CQ that is empty, as advice.c knows it. */
 static const char *const in_vain_how[] = {
@@ -44,11 +70,19 @@ static uint64_t hash(uint64_t before, uint64_t number)
 	return (before ^ number) * UINT64_C(0x9e3779b97f4a7c15) + (before >> 29);
 }
 
+static unsigned int num_sleepers(const struct session *session)
+{
+	return session->sleepers ? SLEEPERS_OF_SESSION : 0;
+}
+
+/* NULL: it is not kept an eye on, and there is no room for one more. */
 static struct sleeper *find(struct session *session, uint32_t cqn)
 {
 	struct sleeper *room = NULL;
 
-	for (int i = 0; i < SLEEPERS_OF_SESSION; i++) {
+	if (!session->sleepers)
+		session->sleepers = calloc(SLEEPERS_OF_SESSION, sizeof(*session->sleepers));
+	for (unsigned int i = 0; i < num_sleepers(session); i++) {
 		if (session->sleepers[i].cqn == cqn)
 			return &session->sleepers[i];
 		if (!session->sleepers[i].cqn)
@@ -381,13 +415,13 @@ static uint64_t look_at_session(struct session *session)
 	look.num_in_vain = simhca_find_in_vain(session->context, look.in_vain, MOST_IN_VAIN);
 	for (uint32_t i = 0; i < look.num_in_vain; i++)
 		look.found = hash(look.found, look.in_vain[i].handled);
-	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
+	for (unsigned int i = 0; i < num_sleepers(session); i++)
 		session->sleepers[i].seen = false;
 	sum_up(&look);
 	if (session->events.channels || look.num_in_vain || look.unseen_cq)
 		look_at_cqs(&look);
 	/* Those that were destroyed make room. */
-	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
+	for (unsigned int i = 0; i < num_sleepers(session); i++)
 		if (!session->sleepers[i].seen)
 			forget_destroyed(session, &session->sleepers[i]);
 	return look.found;
@@ -411,9 +445,11 @@ static void look_again(const struct session *session, struct sleeper *sleeper)
 
 void sleepers_session_ends(struct session *session)
 {
-	for (int i = 0; i < SLEEPERS_OF_SESSION; i++)
+	for (unsigned int i = 0; i < num_sleepers(session); i++)
 		if (session->sleepers[i].told)
 			look_again(session, &session->sleepers[i]);
+	free(session->sleepers);
+	session->sleepers = NULL;
 }
 
 /* False: it has had its time, and further sessions are for the next turn. */
@@ -467,17 +503,26 @@ static void look(struct doze_looker *looker, bool look)
 		ev_timer_stop(sleepers->daemon->loop, &sleepers->timer);
 }
 
-void sleepers_init(struct sleepers *sleepers, struct daemon *daemon)
+struct sleepers *sleepers_open(struct daemon *daemon)
 {
-	*sleepers = (struct sleepers){ .daemon = daemon, .looker.look = look };
+	struct sleepers *sleepers = calloc(1, sizeof(*sleepers));
+
+	if (!sleepers)
+		return NULL;
+	sleepers->daemon = daemon;
+	sleepers->looker.look = look;
 	ev_timer_init(&sleepers->timer, on_timer, LOOK_S, LOOK_S);
 	sleepers->timer.data = sleepers;
 	ev_timer_start(daemon->loop, &sleepers->timer);
 	doze_add(&daemon->doze, &sleepers->looker);
+	return sleepers;
 }
 
-void sleepers_end(struct sleepers *sleepers)
+void sleepers_close(struct sleepers *sleepers)
 {
+	if (!sleepers)
+		return;
 	doze_remove(&sleepers->daemon->doze, &sleepers->looker);
 	ev_timer_stop(sleepers->daemon->loop, &sleepers->timer);
+	free(sleepers);
 }

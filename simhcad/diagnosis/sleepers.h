@@ -17,43 +17,13 @@
 #ifndef SIMHCAD_SLEEPERS_H
 #define SIMHCAD_SLEEPERS_H
 
-#include <ev.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "loop/doze.h"
-
 struct daemon;
 struct session;
+struct sleepers;
 
-#define SLEEPERS_OF_SESSION 4 /* CQs that are kept an eye on at a time */
-
-/* A CQ that was seen so. */
-struct sleeper {
-	uint32_t cqn;	 /* 0: none */
-	const char *how; /* it sleeps; a constant */
-	uint32_t polled, waiting, empty_polls;
-	uint32_t polls_elsewhere; /* of the context's other CQs, so far */
-	uint32_t handled;	  /* by the QP to which no message need come */
-	long long cpu;
-	unsigned int looks; /* since it last moved */
-	bool seen;	    /* at this look */
-	bool told;
-	char text[320]; /* if it was */
-};
-
-struct sleepers {
-	struct daemon *daemon;
-	ev_timer timer;
-	struct doze_looker looker;
-	/* Where the round goes on: a device, and the number of its next session. */
-	unsigned int device;
-	uint32_t next;
-	uint64_t found; /* in this round, so far: a hash */
-};
-
-void sleepers_init(struct sleepers *sleepers, struct daemon *daemon);
-void sleepers_end(struct sleepers *sleepers);
+/* NULL: out of memory. */
+struct sleepers *sleepers_open(struct daemon *daemon);
+void sleepers_close(struct sleepers *sleepers); /* may be NULL */
 
 /* Its program has closed the device, or has ended: whether it went on since the last look. */
 void sleepers_session_ends(struct session *session);

@@ -9,9 +9,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "core/lock.h"
-#include "failures.h"
 #include "base/log.h"
+#include "core/lock.h"
+#include "failures/failures.h"
 #include "simhca-device.h"
 #include "trace.h"
 #include "trace_frame.h"

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/datagram.h"
 #include "base/program.h"
 #include "base/tally.h"
+#include "datagram.h"
 
 /* All of the daemon's. */
 struct answers {

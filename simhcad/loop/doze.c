@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <utlist.h>
 
-#include "device/engines.h"
-#include "simhca-device.h"
 #include "doze.h"
+#include "engines.h"
+#include "simhca-device.h"
 
 /*
  * After so many looks the devices doze, one more than a program is looked at until something is said

@@ -8,10 +8,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/datagram.h"
-#include "listener.h"
 #include "base/log.h"
 #include "base/monotonic.h"
+#include "datagram.h"
+#include "listener.h"
 
 #define BACKLOG 4096 /* connections; the kernel bounds it by net.core.somaxconn */
 #define PAUSE 0.25   /* seconds without accepting when descriptors ran out */

@@ -9,15 +9,24 @@
 #include <sys/un.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "base/datagram.h"
 #include "base/log.h"
 #include "base/monotonic.h"
+#include "loop/datagram.h"
+#include "loop/listener.h"
 #include "nl_server.h"
 #include "nl_talk.h"
+#include "session/daemon.h"
 #include "simhca-abi-netlink.h"
 
+#define NL_SERVER_CLIENTS 1024
 #define UNREAD_BYTES (1 << 15) /* of answers that wait for a client, as SO_SNDBUF counts */
+
+struct nl_server {
+	struct daemon *daemon;
+	struct listener listener;
+	struct nl_client *clients; /* utlist; who was silent for longest comes first */
+	unsigned int num_clients;
+};
 
 struct nl_client {
 	struct turn turn; /* first */
@@ -168,20 +177,29 @@ static void on_connection(void *arg, int fd)
 	server->num_clients++;
 }
 
-int nl_server_open(struct nl_server *server, struct daemon *daemon)
+struct nl_server *nl_server_open(struct daemon *daemon)
 {
+	struct nl_server *server = calloc(1, sizeof(*server));
 	char path[PATH_MAX + 32];
 
+	if (!server) {
+		log_error("out of memory");
+		return NULL;
+	}
 	server->daemon = daemon;
 	snprintf(path, sizeof(path), "%s/tree/" SIMHCA_NETLINK_NODE, daemon->rundir.path);
-	return listener_open(&server->listener, &daemon->turns, path, on_connection, server);
+	if (!listener_open(&server->listener, &daemon->turns, path, on_connection, server))
+		return server;
+	free(server);
+	return NULL;
 }
 
 void nl_server_close(struct nl_server *server)
 {
-	if (!server->daemon)
+	if (!server)
 		return;
 	listener_close(&server->listener);
 	while (server->clients)
 		client_close(server->clients);
+	free(server);
 }

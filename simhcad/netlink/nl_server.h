@@ -11,23 +11,11 @@
 #ifndef SIMHCAD_NL_SERVER_H
 #define SIMHCAD_NL_SERVER_H
 
-#include "loop/listener.h"
-
 struct daemon;
-struct nl_client;
+struct nl_server;
 
-#define NL_SERVER_CLIENTS 1024
-
-struct nl_server {
-	struct daemon *daemon;
-	struct listener listener;
-	struct nl_client *clients; /* utlist; who was silent for longest comes first */
-	unsigned int num_clients;
-};
-
-/* -1: what is wrong was logged. */
-int nl_server_open(struct nl_server *server, struct daemon *daemon);
-/* May be called for one that was never opened, all zero. */
-void nl_server_close(struct nl_server *server);
+/* NULL: what is wrong was logged. */
+struct nl_server *nl_server_open(struct daemon *daemon);
+void nl_server_close(struct nl_server *server); /* may be NULL */
 
 #endif

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon.h"
-#include "device/netif.h"
-#include "nldev.h"
-#include "device/port_counters.h"
 #include "base/privilege.h"
+#include "device/netif.h"
+#include "device/port_counters.h"
+#include "nldev.h"
+#include "session/daemon.h"
 #include "simhca-abi-rdma-cm.h"
 
 #define NODE_TYPE_CA 1 /* the kernel's RDMA_NODE_IB_CA */

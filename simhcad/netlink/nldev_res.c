@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "rdma_cm/cma_report.h"
-#include "simhca-info.h"
-#include "daemon.h"
-#include "nldev.h"
 #include "base/privilege.h"
-#include "loop/session.h"
+#include "nldev.h"
+#include "rdma_cm/cma_report.h"
+#include "session/daemon.h"
+#include "session/session.h"
+#include "simhca-info.h"
 
 #define SRQ_QPS 256   /* of one SRQ that are shown, at most */
 #define SRQ_RANGES 64 /* that their numbers make, at most: so an SRQ fits into an answer */

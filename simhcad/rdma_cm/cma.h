@@ -20,8 +20,8 @@
 #include <uthash.h>
 
 #include "cm/cm.h"
-#include "daemon.h"
 #include "loop/listener.h"
+#include "session/daemon.h"
 #include "simhca-abi-rdma-cm.h"
 
 /* Of one program: events that it has not fetched; ids and memberships of groups. */

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "cma.h"
-#include "simhca-inject.h"
-#include "simhca-info.h"
 #include "link/wire/wire.h"
-#include "loop/session.h"
+#include "session/session.h"
+#include "simhca-info.h"
+#include "simhca-inject.h"
 #include "unanswered.h"
 
 #define SERVICE_RC 0

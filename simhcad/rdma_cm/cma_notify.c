@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cma.h"
-#include "diagnosis/failures.h"
 #include "base/log.h"
+#include "cma.h"
+#include "failures/failures.h"
 #include "unacked.h"
 
 static struct failing_program program_of(const struct cma_file *file)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "admin/report.h"
+#include "session/report.h"
 
 struct cma;
 

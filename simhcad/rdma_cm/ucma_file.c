@@ -10,12 +10,12 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "cma.h"
-#include "base/datagram.h"
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/process.h"
 #include "base/share.h"
+#include "cma.h"
+#include "loop/datagram.h"
 #include "ucma_file.h"
 
 static int get_event(struct cma_file *file, const struct simhca_ucma_request *request,

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "loop/chores.h"
-#include "daemon.h"
 #include "base/monotonic.h"
+#include "loop/chores.h"
+#include "session/daemon.h"
 #include "unacked.h"
 
 #define LOOK_S 1.0	 /* between looks, and from the destruction to the first one */

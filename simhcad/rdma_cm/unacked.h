@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "diagnosis/failures.h"
+#include "failures/failures.h"
 
 struct daemon;
 struct unacked;

@@ -6,7 +6,7 @@
 
 #include "base/monotonic.h"
 #include "cma.h"
-#include "diagnosis/failures.h"
+#include "failures/failures.h"
 #include "link/wire/wire.h"
 #include "unanswered.h"
 

@@ -19,10 +19,10 @@
 #include <ev.h>
 #include <uthash.h>
 
-#include "daemon.h"
 #include "loop/answers.h"
 #include "loop/listener.h"
 #include "mad/subnet.h"
+#include "session/daemon.h"
 #include "simhca-abi-umad.h"
 
 #define UMAD_AGENTS 32		/* of a file, as in the kernel */

@@ -5,10 +5,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "base/datagram.h"
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/share.h"
+#include "loop/datagram.h"
 #include "umad.h"
 
 #define RMPP_HEADER 36u /* what is written has it, used or not */

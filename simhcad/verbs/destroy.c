@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "destroy.h"
-#include "loop/session.h"
+#include "session/session.h"
 
 /* Taking back the events of an object that has gone, where the client has not read them all. */
 struct take_back {
@@ -94,7 +94,7 @@ int destroy_with_events(struct session *session, struct request *request, struct
 		look(session, object->handle, &notes);
 	ret = destroy_object(session->context, object->handle, why);
 	if (!ret)
-		lint_add(&session->lint, &notes);
+		lint_add(session, &notes);
 	back->result.renew = identity.renew;
 	if (!ret)
 		ret = take_back(session, request, back, &identity);

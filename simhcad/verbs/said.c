@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "daemon.h"
-#include "diagnosis/failures.h"
 #include "diagnosis/lint.h"
-#include "said.h"
-#include "loop/session.h"
+#include "failures/failures.h"
 #include "names.h"
+#include "said.h"
+#include "session/daemon.h"
+#include "session/session.h"
 
 /* By what the provider has refused; NULL: it says something else. */
 static const char *const verbs[SIMHCA_SAY_KINDS] = {
@@ -57,7 +57,7 @@ int said(struct session *session, const struct simhca_say_req *req, struct simhc
 	}
 	if (req->what < SIMHCA_SAY_KINDS && verbs[req->what])
 		failures_add_verb(failures, context, verbs[req->what], error, req->text);
-	else if (!lint_say(&session->lint, req->what, req->text))
+	else if (!lint_say(session, req->what, req->text))
 		return simhca_why(why, EINVAL, "there is nothing like %u to be said", req->what);
 	return 0;
 }

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon.h"
-#include "loop/session.h"
 #include "sender.h"
+#include "session/daemon.h"
+#include "session/session.h"
 
 /* Looking at a process whose memory is used for the first time. */
 struct look {

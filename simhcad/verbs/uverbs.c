@@ -3,8 +3,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
 
-#include "daemon.h"
 #include "efa/efa.h"
+#include "session/daemon.h"
 #include "uverbs.h"
 
 /* A command that takes a handle and gives nothing back but that it was done. */

@@ -8,7 +8,7 @@
 #ifndef SIMHCAD_UVERBS_H
 #define SIMHCAD_UVERBS_H
 
-#include "loop/session.h"
+#include "session/session.h"
 
 /* The provider's commands, which are above. */
 typedef const struct command *uverbs_find(unsigned int number);

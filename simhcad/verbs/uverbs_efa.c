@@ -5,10 +5,10 @@
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
 
-#include "daemon.h"
 #include "diagnosis/lint.h"
 #include "efa/efa.h"
 #include "efa_abi.h"
+#include "session/daemon.h"
 #include "uverbs.h"
 
 #define SEND_WQE 64 /* bytes */
@@ -378,7 +378,7 @@ static int destroy_qp(struct uverbs_call *call)
 	ret = simhca_efa_destroy_qp(call->session->context, in.qp_handle, call->why);
 	if (ret)
 		return ret;
-	lint_add(&call->session->lint, &notes);
+	lint_add(call->session, &notes);
 	uverbs_out(call, SIMHCA_UVERBS_CORE, &out, sizeof(out));
 	return 0;
 }

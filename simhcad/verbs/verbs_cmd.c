@@ -8,22 +8,22 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "efa/efa.h"
-#include "simhca-attach.h"
-#include "simhca-verbs.h"
-#include "diagnosis/failures.h"
 #include "base/log.h"
+#include "base/privilege.h"
+#include "base/share.h"
+#include "destroy.h"
+#include "efa/efa.h"
+#include "failures/failures.h"
 #include "names.h"
 #include "printable.h"
-#include "base/privilege.h"
-#include "destroy.h"
 #include "said.h"
 #include "sender.h"
-#include "verbs_cmd.h"
+#include "session/daemon.h"
+#include "session/session.h"
+#include "simhca-attach.h"
+#include "simhca-verbs.h"
 #include "uverbs.h"
-#include "loop/session.h"
-#include "base/share.h"
+#include "verbs_cmd.h"
 
 #define LAST_SENDS_SECONDS 1.0 /* for what a QP has still to send when it is destroyed */
 
@@ -296,7 +296,7 @@ HANDLER(dereg_mr)
 	lint_mr(session, handle_of(request), &notes);
 	ret = simhca_dereg_mr(session->context, handle_of(request), why);
 	if (!ret)
-		lint_add(&session->lint, &notes);
+		lint_add(session, &notes);
 	return ret;
 }
 
@@ -604,7 +604,7 @@ HANDLER(modify_qp)
 	    (req->attr.qp_state != SIMHCA_QPS_RTR && req->attr.qp_state != SIMHCA_QPS_RTS))
 		return ret;
 	lint_connected(session, req->handle, &notes);
-	lint_add(&session->lint, &notes);
+	lint_add(session, &notes);
 	return 0;
 }
 

@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon.h"
+#include "base/log.h"
 #include "core/av.h"
 #include "core/lock.h"
 #include "device/gid_table.h"
 #include "link/wire/wire.h"
-#include "base/log.h"
 #include "port_holder.h"
+#include "session/daemon.h"
 #include "wire.h"
 #include "wire_peers.h"
 #include "wire_socket.h"
@@ -26,7 +26,6 @@
 #define POLLED_BATCHES 16			 /* that an engine takes of one socket in a go */
 #define SENT_AT_ONCE 16				 /* runs */
 #define HELD_FROM (SIMHCA_WIRE_BUFFER_BYTES / 4) /* bytes that are worth a whole buffer */
-#define HEADERS_RESERVE 80			 /* what rxe takes off an interface's MTU */
 #define GROUPS 256				 /* on an interface each */
 #define CLOSED 16				 /* addresses without a socket that are told of */
 #define RETRY_S 1.0				 /* until it is tried again to open those */
@@ -84,15 +83,6 @@ struct wire {
 	struct endpoint endpoint[ENDPOINTS];
 	unsigned int endpoints, groups; /* groups: of the endpoints */
 };
-
-uint32_t wire_mtu(uint32_t interface_mtu)
-{
-	uint32_t mtu = 4096;
-
-	while (mtu > 256 && mtu + HEADERS_RESERVE > interface_mtu)
-		mtu /= 2;
-	return mtu;
-}
 
 /* --------------------------------------------------------------------------------- sockets */
 

@@ -29,7 +29,4 @@ void wire_close(struct wire *wire);
 json_t *wire_json(const struct wire *wire);
 extern const struct report_kind wire_report;
 
-/* The largest MTU (bytes) whose packets an interface of this MTU carries whole; as Linux's rxe. */
-uint32_t wire_mtu(uint32_t interface_mtu);
-
 #endif

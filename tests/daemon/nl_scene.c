@@ -4,9 +4,9 @@
 #include <utlist.h>
 
 #include "rdma_cm/cma.h"
-#include "daemon.h"
+#include "session/daemon.h"
 #include "nl_scene.h"
-#include "loop/session.h"
+#include "session/session.h"
 
 static struct named_settings settings[2];
 

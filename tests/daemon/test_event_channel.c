@@ -21,7 +21,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 
-#include "verbs/event_channel.h"
+#include "session/event_channel.h"
 
 #define READER 1 /* the process that has made the channel */
 

@@ -24,8 +24,8 @@
 #include <ev.h>
 
 #include "cm/cm.h"
-#include "base/datagram.h"
-#include "loop/session.h"
+#include "loop/datagram.h"
+#include "session/session.h"
 #include "simhca-abi-rdma-cm.h"
 #include "steps.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loop/session.h"
+#include "session/session.h"
 #include "simhca-abi-rdma-cm.h"
 #include "simhca-abi-umad.h"
 #include "steps.h"

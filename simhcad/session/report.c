@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon.h"
 #include "base/monotonic.h"
+#include "daemon.h"
 #include "report.h"
-#include "loop/session.h"
+#include "session.h"
 
 #define TURN_NS 2000000u /* of work, and as much for others */
 #define LOOKS 256	 /* in a turn, whether a report is still wanted */

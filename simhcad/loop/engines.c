@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "engines.h"
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/thread.h"
+#include "engines.h"
 
 /*
  * How long an idle engine polls. With CPUs to spare, until a program that got a message has most

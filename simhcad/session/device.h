@@ -5,11 +5,11 @@
 
 #include <ev.h>
 
-#include "device_tree.h"
+#include "base/tally.h"
+#include "device/device_tree.h"
 #include "loop/doze.h"
 #include "loop/listener.h"
 #include "options.h"
-#include "base/tally.h"
 
 struct daemon;
 struct session;

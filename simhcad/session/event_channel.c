@@ -14,10 +14,10 @@
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 
-#include "core/lock.h"
-#include "event_channel.h"
-#include "dma/file_kind.h"
 #include "base/log.h"
+#include "core/lock.h"
+#include "dma/file_kind.h"
+#include "event_channel.h"
 
 /* What a record is about. type is 0 in a completion channel. */
 struct event_key {

@@ -5,36 +5,49 @@
 
 #include <ev.h>
 
+#include "base/process.h"
+#include "base/program.h"
+#include "base/retry.h"
+#include "base/rundir.h"
+#include "base/turns.h"
+#include "device.h"
+#include "event_channel.h"
 #include "loop/answers.h"
 #include "loop/attention.h"
 #include "loop/doze.h"
-#include "device/device.h"
-#include "device/engines.h"
-#include "verbs/event_channel.h"
-#include "diagnosis/late_receives.h"
-#include "netlink/nl_server.h"
-#include "options.h"
+#include "loop/engines.h"
 #include "loop/paging.h"
-#include "base/process.h"
-#include "base/program.h"
 #include "loop/releaser.h"
-#include "admin/report.h"
-#include "base/retry.h"
-#include "base/rundir.h"
-#include "diagnosis/sleepers.h"
-#include "base/turns.h"
+#include "options.h"
+#include "report.h"
 
 struct admin;
 struct chores;
 struct cma;
 struct failures;
 struct injector;
+struct late_receives;
+struct nl_server;
+struct sleepers;
 struct tracers;
 struct netif;
 struct umad;
 struct wire;
 
 struct command;
+
+/* What devices and sessions ask of the rooms above them; parts.c fills it in. */
+struct daemon_hooks {
+	/* The command of a number; NULL: there is none such. */
+	const struct command *(*command_find)(unsigned int number);
+	/*
+	 * A session ends, and still has all that its program has left. True: it was looked at for
+	 * some ten microseconds, and there is more to look at.
+	 */
+	bool (*session_ends)(struct session *session);
+	/* The network interface of the device is there no more. */
+	void (*interface_gone)(struct device *device);
+};
 
 struct daemon {
 	struct ev_loop *loop;
@@ -51,8 +64,8 @@ struct daemon {
 	struct chores *chores;
 	struct releaser *releaser;
 	struct failures *failures;
-	struct sleepers sleepers;
-	struct late_receives late_receives;
+	struct sleepers *sleepers;
+	struct late_receives *late_receives;
 	struct lint *lint;
 	struct tracers *tracers;
 	struct injector *injector;
@@ -66,15 +79,14 @@ struct daemon {
 	struct wire *wire;   /* NULL: no device has one */
 	struct device devices[OPTIONS_MAX_DEVICES];
 	unsigned int num_devices; /* that exist */
-	struct nl_server nl_server;
+	struct nl_server *nl_server;
 	struct cma *cma;   /* rdma_cm */
 	struct umad *umad; /* NULL: no device is InfiniBand */
 	struct admin *admin;
 	double started;		  /* monotonic.h */
 	double in_vain;		  /* when a command last waited for an engine, and was deferred */
 	struct session *contexts; /* those that have one, hashed by its id */
-	/* The command of a number; NULL: there is none such (verbs/verbs_cmd.c). */
-	const struct command *(*command_find)(unsigned int number);
+	struct daemon_hooks hooks;
 };
 
 #endif

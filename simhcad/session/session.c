@@ -7,16 +7,15 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon.h"
-#include "simhca-inject.h"
-#include "base/datagram.h"
-#include "diagnosis/failures.h"
 #include "base/log.h"
-#include "names.h"
-#include "diagnosis/mixups.h"
 #include "base/monotonic.h"
-#include "session.h"
 #include "base/share.h"
+#include "daemon.h"
+#include "failures/failures.h"
+#include "loop/datagram.h"
+#include "names.h"
+#include "session.h"
+#include "simhca-inject.h"
 
 #define DEFERRED 64	     /* commands of one session that wait at a time */
 #define PROGRAM_DEFERRED 256 /* and of one program */
@@ -118,7 +117,7 @@ static int check(const struct session *session, const struct datagram *datagram,
 				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
 				  "provider version %u: install both from one release",
 				  SIMHCA_ABI_VERSION, hdr->version);
-	*command = session->device->daemon->command_find(hdr->command);
+	*command = session->device->daemon->hooks.command_find(hdr->command);
 	if (!*command)
 		return simhca_why(why, EOPNOTSUPP, "there is no command %u", hdr->command);
 	if (length != sizeof(*hdr) + (*command)->request_size)
@@ -562,15 +561,14 @@ static enum part end_command(struct session *session)
 }
 
 /* What there is to say of it, while it still has what that is about. */
-static enum part end_notes(struct session *session)
+static enum part end_look(struct session *session)
 {
 	struct daemon *daemon = session->device->daemon;
 
+	if (daemon->hooks.session_ends(session))
+		return PART_GOES_ON;
 	if (!session->context)
 		return PART_DONE;
-	if (lint_end(daemon->lint, session))
-		return PART_GOES_ON;
-	sleepers_session_ends(session);
 	failures_forget(daemon->failures, simhca_context_id(session->context));
 	log_debug("%s: context %u, process %d (%s): closed", session->device->options->name,
 		  simhca_context_id(session->context), (int)session->pid, session->comm);
@@ -616,11 +614,8 @@ static enum part end_part(struct session *session, double until, bool final)
 		return end_process(session);
 	case SESSION_COMMANDS:
 		return end_command(session);
-	case SESSION_MIXUPS:
-		mixups_find(session->device->daemon);
-		return PART_DONE;
-	case SESSION_NOTES:
-		return end_notes(session);
+	case SESSION_LOOK:
+		return end_look(session);
 	case SESSION_CONTEXT:
 		return end_context(session, until, final);
 	case SESSION_ENGINE:

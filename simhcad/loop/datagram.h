@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "loop/releaser.h"
+#include "releaser.h"
 #include "simhca-device.h"
 
 /* What the kernel passes with one message (SCM_MAX_FD). */

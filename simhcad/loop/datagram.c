@@ -16,7 +16,7 @@
 #endif
 
 #define DRAINED 4 /* datagrams, each with as many descriptors as the kernel passes */
-#include "log.h"
+#include "base/log.h"
 
 static void take_sender(const struct cmsghdr *cmsg, struct sender *sender)
 {

@@ -4,13 +4,11 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "rdma_cm/cma.h"
-#include "daemon.h"
 #include "base/log.h"
-#include "netif.h"
-#include "loop/session.h"
 #include "base/share.h"
-#include "wire/wire.h"
+#include "daemon.h"
+#include "device/netif.h"
+#include "session.h"
 
 /* FNV-1a */
 static uint64_t hash(uint64_t value, const char *text)
@@ -108,7 +106,17 @@ static struct tree_device tree_device(const struct device *device)
 	return tree;
 }
 
-/* Packets on a wire have to fit into the interface's. */
+/* The largest MTU (bytes) whose packets an interface of this MTU carries whole; as Linux's rxe. */
+static uint32_t wire_mtu(uint32_t interface_mtu)
+{
+	const uint32_t headers = 80; /* what rxe takes off */
+	uint32_t mtu = 4096;
+
+	while (mtu > 256 && mtu + headers > interface_mtu)
+		mtu /= 2;
+	return mtu;
+}
+
 static void follow_mtu(struct device *device, uint32_t interface_mtu)
 {
 	uint32_t mtu = wire_mtu(interface_mtu);
@@ -162,7 +170,7 @@ void device_follow_interface(struct device *device)
 		 device->options->settings.netdev, device->up ? "active" : "down");
 	device_has_changed(device);
 	if (!netif_get(device->daemon->netif, device->options->settings.netdev, &interface))
-		cma_device_gone(device->daemon->cma, device);
+		device->daemon->hooks.interface_gone(device);
 }
 
 static void on_client(void *arg, int fd)

@@ -11,27 +11,27 @@
 #include <sys/types.h>
 #include <uthash.h>
 
-#include "answers.h"
-#include "chores.h"
-#include "verbs/event_channel.h"
-#include "diagnosis/lint.h"
 #include "base/process.h"
 #include "base/retry.h"
-#include "simhca-device.h"
-#include "diagnosis/sleepers.h"
 #include "base/turns.h"
+#include "event_channel.h"
+#include "loop/answers.h"
+#include "loop/chores.h"
+#include "simhca-device.h"
 
 struct daemon;
 struct device;
 struct engine;
+struct lint_look;
+struct lint_notes;
+struct sleeper;
 
 /* What is to be done next at its end. */
 enum session_end {
 	SESSION_SERVED,	   /* it does not end */
 	SESSION_PROCESSES, /* their memory is not used any more */
 	SESSION_COMMANDS,  /* nobody waits for them any more */
-	SESSION_MIXUPS,	   /* what programs have is compared with what has failed */
-	SESSION_NOTES,	   /* likewise, with what is probably wrong: lint.h */
+	SESSION_LOOK,	   /* the diagnosis looks at what its program has (daemon_hooks) */
 	SESSION_CONTEXT,   /* is destroyed; perhaps an engine is in its client's memory */
 	SESSION_ENGINE,	   /* of its own */
 	SESSION_EVENTS,
@@ -56,11 +56,11 @@ struct session {
 	struct deferred *deferred;   /* commands to be tried again */
 	unsigned int num_deferred;
 	unsigned int num_chores;
-	struct lint_notes lint; /* of objects that were destroyed */
-	struct sleeper sleepers[SLEEPERS_OF_SESSION];
-	uint32_t refused;	/* the command that was last refused; 0: it has succeeded since */
-	struct lint_look *look; /* at what it has, when it ends; NULL: not begun */
-	uint64_t linted;	/* which end it was that lint.h has seen; 0: it was not seen yet */
+	struct lint_notes *lint;  /* of objects that were destroyed; NULL: none */
+	struct sleeper *sleepers; /* NULL: none was seen (sleepers.h) */
+	uint32_t refused;	  /* the command that was last refused; 0: it has succeeded since */
+	struct lint_look *look;	  /* at what it has, when it ends; NULL: not begun */
+	uint64_t linted; /* which end it was that lint.h has seen; 0: it was not seen yet */
 	enum session_end end;
 
 	/* since OPEN_CONTEXT */
