@@ -950,7 +950,7 @@ enum simhca_say {
 	SIMHCA_SAY_POST_SRQ_RECV,
 	/* The program had no descriptor for what a command has made, so that is undone. */
 	SIMHCA_SAY_NO_DESCRIPTOR,
-	SIMHCA_SAY_WAITS,
+	SIMHCA_SAY_WAITS, /* error: SIMHCA_WAITS_FOR_LOCK, or 0, for events to be acknowledged */
 	SIMHCA_SAY_WAITS_NO_MORE,
 	SIMHCA_SAY_DESTROY_CQ, /* these are refused with EBUSY */
 	SIMHCA_SAY_DEALLOC_PD,
@@ -974,11 +974,23 @@ enum simhca_say {
 	SIMHCA_SAY_CREATE_CHANNEL,
 	SIMHCA_SAY_ALLOC_ASYNC_FD,
 	SIMHCA_SAY_QUERY_GID,
+	SIMHCA_SAY_COMMAND, /* the provider refuses a command: its number is in error as well */
+	SIMHCA_SAY_MEMCPY_TO_DM, /* or a verb that has none */
+	SIMHCA_SAY_MEMCPY_FROM_DM,
+	SIMHCA_SAY_ALLOC_TD,
+	SIMHCA_SAY_ALLOC_PARENT_DOMAIN,
+	SIMHCA_SAY_BIND_MW,
+	SIMHCA_SAY_ALLOC_DMAH,
+	SIMHCA_SAY_QUERY_DEVICE,
+	SIMHCA_SAY_NO_SGE, /* a note of lint */
 	SIMHCA_SAY_KINDS,
 };
+#define SIMHCA_WAITS_FOR_LOCK 1
 struct simhca_say_req {
-	uint32_t what;	/* enum simhca_say */
-	uint32_t error; /* errno, of a verb that is refused; NO_DESCRIPTOR: enum simhca_cmd */
+	uint32_t what; /* enum simhca_say */
+	/* errno, of a verb that is refused; NO_DESCRIPTOR: enum simhca_cmd; COMMAND: errno, and the
+	 * latter in the upper 16 bits. */
+	uint32_t error;
 	char text[248]; /* NUL included */
 };
 SIMHCA_ABI_SIZE(struct simhca_say_req, 256);

@@ -120,9 +120,10 @@ uint64_t simhca_context_registered(const struct simhca_context *context); /* reg
 void simhca_context_past(const struct simhca_context *context, struct simhca_usage_sum *sum);
 struct simhca_qp_info {
 	uint32_t qpn, type, state, pd, dest_qpn, rq_psn, sq_psn;
-	uint32_t port; /* 0: none yet */
-	uint32_t srqn; /* of its SRQ; 0: it has none */
-	bool further;  /* XRC_RECV: a further handle of a QP that another one shows */
+	uint32_t port;		 /* 0: none yet */
+	uint32_t srqn;		 /* of its SRQ; 0: it has none */
+	uint32_t unknown_access; /* of qp_access_flags: what no access flag is */
+	bool further;		 /* XRC_RECV: a further handle of a QP that another one shows */
 	struct simhca_usage_sum usage; /* errors: by the device alone */
 	uint32_t handled;	       /* messages that its responder has completed, modulo 2^24 */
 	uint32_t max_send_wr, most_unsignaled; /* the latter in a row */
@@ -182,9 +183,11 @@ enum simhca_in_vain_why {
 	SIMHCA_PEER_ORPHANED, /* the peer's process has ended, and a child of it keeps the QP */
 	SIMHCA_NO_PEER,	      /* there is no QP of that number, and all others are like that */
 	/* of a send: */
-	SIMHCA_NO_RECEIVE,   /* the peer has no receive for it, and rnr_retry has no end */
-	SIMHCA_NOT_SIGNALED, /* all of the QP's are done, and the last one was not signaled */
-	SIMHCA_IN_SQD,	     /* it has not begun, and the QP is in SQD (10.3.1.5) */
+	SIMHCA_NO_RECEIVE,     /* the peer has no receive for it, and rnr_retry has no end */
+	SIMHCA_NOT_SIGNALED,   /* all of the QP's are done, and the last one was not signaled */
+	SIMHCA_IN_SQD,	       /* it has not begun, and the QP is in SQD (10.3.1.5) */
+	SIMHCA_NOTHING_POSTED, /* nor is there a receive; of QPs that could send or receive */
+	SIMHCA_SENDS_DROPPED,  /* the QP went to RESET, and nothing was posted since (10.3.1.1) */
 };
 struct simhca_in_vain {
 	enum simhca_in_vain_why why;
@@ -197,7 +200,8 @@ struct simhca_in_vain {
 	char peer_name[16];
 	uint64_t wr_id, length; /* of the write, or of the send */
 	uint32_t opcode;	/* enum simhca_wr_opcode, likewise */
-	uint32_t dropped;	/* NO_RECEIVE: struct simhca_empty_facts, and so is this: */
+	/* SENDS_DROPPED: how many. NO_RECEIVE: struct simhca_empty_facts, and so is limit_spent. */
+	uint32_t dropped;
 	bool limit_spent;
 };
 /*

@@ -341,6 +341,23 @@ const struct advice *advice_on_sleep(const char *how)
 		    "Once IBV_EVENT_SQ_DRAINED has come, and the QP was changed, move it back to "
 		    "RTS; "
 		    "what was posted begins then." } },
+		{ "lock_held",
+		  { "ibv_wr_post(3), ibv_create_cq_ex(3)",
+		    "The path that fails, or finds nothing to do, returns before it has ended what "
+		    "it began.",
+		    "Call ibv_wr_complete() or ibv_wr_abort() after each ibv_wr_start(), and "
+		    "ibv_end_poll() after each ibv_start_poll() that returned 0." } },
+		{ "nothing_posted",
+		  { "ibv_post_recv(3), ibv_post_send(3)",
+		    "No receive was posted, or none again after the last one was used; or "
+		    "ibv_wr_complete() was not called after ibv_wr_start().",
+		    "Post a receive before each message that is waited for, and look at what the "
+		    "post returns." } },
+		{ "sends_dropped",
+		  { "IBTA vol. 1, 10.3.1.1",
+		    "RESET drops what is posted, and what has completed and was not polled.",
+		    "Poll the completions first. Move the QP to ERR to end what is under way: each "
+		    "request then completes, with WR_FLUSH_ERR. Then move it to RESET." } },
 		{ "wrong_cq",
 		  { "ibv_create_qp(3)",
 		    "Sends complete in send_cq, receives in recv_cq, and these are two CQs here.",

@@ -216,6 +216,8 @@ static const char *may_go_on(const json_t *failure)
 		{ "no_receive", " waits for a receive of its peer\n" },
 		{ "no_peer", " waits for a message of a peer that is not there\n" },
 		{ "in_sqd", " waits for what its QP has not begun\n" },
+		{ "nothing_posted", " waits for a completion, and has posted nothing\n" },
+		{ "sends_dropped", " waits for what its QP has dropped\n" },
 		{ "not_sent", " waits for an answer to what was not sent\n" },
 		{ "unanswered", " leaves a request to connect unanswered\n" },
 		{ "wrong_cq", " waits for a completion at a CQ that has none\n" },
@@ -635,6 +637,12 @@ static const struct lint_advice {
 	  .hardware = "ConnectX sends it as well, as each request has a copy of the address; NICs "
 		      "that look at the handle fail it",
 	  .remedy = "Create address handles in the PD of the QPs that send by them." },
+	{ .kind = "no_sge",
+	  .hardware = "sends nothing as well, and completes it with SUCCESS",
+	  .remedy = "Set num_sge to how many entries of sg_list there are." },
+	{ .kind = "unknown_access",
+	  .hardware = "ConnectX ignores it; rdma_rxe refuses the QP with EINVAL",
+	  .remedy = "Zero struct ibv_qp_attr before it is filled in, and use IBV_ACCESS flags." },
 	{ .kind = "forked",
 	  .hardware = "does not see it: the child has a copy of the queues, or after "
 		      "ibv_fork_init() none, which is a signal",

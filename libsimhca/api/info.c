@@ -5,6 +5,7 @@
 #include "efa/efa.h"
 #include "link/deliver.h"
 #include "memory/key.h"
+#include "memory/mr.h"
 #include "paging/fault.h"
 #include "paging/watch.h"
 #include "simhca-info.h"
@@ -111,6 +112,7 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		.type = qp->type,
 		.state = simhca_qp_state(qp),
 		.pd = qp->qpc->pd,
+		.unknown_access = simhca_unknown_access(qp->qpc->access),
 		.dest_qpn = qp->qpc->dest_qpn,
 		.rq_psn = qp->qpc->rq_psn,
 		.sq_psn = qp->qpc->sq_psn,
@@ -268,29 +270,71 @@ static bool has_posted_to(const struct simhca_qp *qp, uint32_t cq)
 		receives_of(qp));
 }
 
+/* Nothing that is posted completes at that CQ, as far as is looked. */
+static bool gets_no_completion(const struct simhca_context *context, uint32_t cq)
+{
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT; handle++, n++) {
+		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &handle);
+
+		if (!qp)
+			return true;
+		if (has_posted_to(qp, cq))
+			return false;
+	}
+	return false;
+}
+
+/* It has posted nothing since it went to RESET, which dropped what had not completed. */
+static bool has_dropped_sends(const struct simhca_context *context, const struct simhca_qp *qp,
+			      struct simhca_in_vain *in_vain)
+{
+	if (!qp->dropped_sends || simhca_progress_sq_pi(qp->mem) ||
+	    !gets_no_completion(context, qp->send_cq->number))
+		return false;
+	*in_vain = (struct simhca_in_vain){
+		.why = SIMHCA_SENDS_DROPPED,
+		.qpn = qp->qpn,
+		.cq = qp->send_cq->number,
+		.dropped = qp->dropped_sends,
+	};
+	return true;
+}
+
+/* A QP that could be used, and has nothing posted; nor has another one that completes there. */
+static bool has_nothing_posted(const struct simhca_context *context, const struct simhca_qp *qp,
+			       struct simhca_in_vain *in_vain)
+{
+	const uint32_t state = simhca_qp_state(qp);
+	struct simhca_qp_info info = { 0 };
+
+	if (!qp->mem || !qp->send_cq || !qp->recv_cq || qp->type == SIMHCA_QPT_RAW_PACKET ||
+	    (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS && !qp->dropped_receives) ||
+	    !gets_no_completion(context, qp->recv_cq->number))
+		return false;
+	progress(qp, &info);
+	*in_vain = (struct simhca_in_vain){
+		.why = SIMHCA_NOTHING_POSTED,
+		.qpn = qp->qpn,
+		.cq = qp->recv_cq->number,
+		.handled = info.handled,
+		.dropped = qp->dropped_receives,
+	};
+	return true;
+}
+
 /* Its last send gave no completion, and nothing that is posted will give one there. */
 static bool was_not_signaled(const struct simhca_context *context, const struct simhca_qp *qp,
 			     struct simhca_in_vain *in_vain)
 {
-	const struct simhca_qp *other;
 	struct simhca_requester req;
 	struct simhca_send send;
 
 	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
-	if (!req.oldest || simhca_progress_sq_pi(qp->mem) != req.oldest ||
-	    !name_send(qp, req.oldest - 1, SIMHCA_NOT_SIGNALED, in_vain, &send) ||
-	    (send.wqe.flags & SIMHCA_WQE_SIGNALED))
-		return false;
-	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT; handle++, n++) {
-		other = next_object(context, SIMHCA_OBJ_QP, &handle);
-		if (!other)
-			return true;
-		if (has_posted_to(other, in_vain->cq))
-			return false;
-	}
-	return false;
+	return req.oldest && simhca_progress_sq_pi(qp->mem) == req.oldest &&
+	       name_send(qp, req.oldest - 1, SIMHCA_NOT_SIGNALED, in_vain, &send) &&
+	       !(send.wqe.flags & SIMHCA_WQE_SIGNALED) && gets_no_completion(context, in_vain->cq);
 }
 
 static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
@@ -363,6 +407,36 @@ static bool waits_for_nobody(const struct simhca_context *context, const struct 
 	return false;
 }
 
+/* What was found of that CQ; NULL: nothing. */
+static struct simhca_in_vain *found_of(struct simhca_in_vain *found, uint32_t count, uint32_t cq)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (found[i].cq == cq)
+			return &found[i];
+	return NULL;
+}
+
+/* CQs of which nothing else was found; of several QPs, one that had something posted. */
+static uint32_t find_nothing_posted(const struct simhca_context *context,
+				    struct simhca_in_vain *found, uint32_t count, uint32_t room)
+{
+	for (uint32_t handle = 0, n = 0; n < QPS_LOOKED_AT && count < room; handle++, n++) {
+		const struct simhca_qp *qp = next_object(context, SIMHCA_OBJ_QP, &handle);
+		struct simhca_in_vain *before, one;
+
+		if (!qp)
+			break;
+		if (qp->context != context || !has_nothing_posted(context, qp, &one))
+			continue;
+		before = found_of(found, count, one.cq);
+		if (!before)
+			found[count++] = one;
+		else if (before->why == SIMHCA_NOTHING_POSTED && one.dropped)
+			*before = one;
+	}
+	return count;
+}
+
 uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
 			     uint32_t room)
 {
@@ -380,9 +454,10 @@ uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_va
 		if (count < room)
 			count += has_no_receive(qp, &found[count]) ||
 				 waits_in_sqd(qp, &found[count]) ||
+				 has_dropped_sends(context, qp, &found[count]) ||
 				 was_not_signaled(context, qp, &found[count]);
 	}
-	return count;
+	return find_nothing_posted(context, found, count, room);
 }
 
 uint64_t simhca_context_registered(const struct simhca_context *context)

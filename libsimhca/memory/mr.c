@@ -20,11 +20,18 @@
 	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ZERO_BASED |          \
 	 SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB | SIMHCA_ACCESS_FLUSH_ALL)
 
+uint32_t simhca_unknown_access(uint32_t access)
+{
+	return access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL);
+}
+
 int simhca_check_access(uint32_t access, struct simhca_why *why)
 {
-	if (access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL))
-		return simhca_why(why, EINVAL, "access flags 0x%x are not known",
-				  access & ~(KNOWN_ACCESS | SIMHCA_ACCESS_OPTIONAL));
+	const uint32_t unknown = simhca_unknown_access(access);
+
+	if (unknown)
+		return simhca_why(why, EINVAL, "access = 0x%x: bit %d is no IBV_ACCESS flag",
+				  access, __builtin_ctz(unknown));
 	if ((access & SIMHCA_ACCESS_REMOTE_CHANGE) && !(access & SIMHCA_ACCESS_LOCAL_WRITE))
 		return simhca_why(why, EINVAL,
 				  "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE as well");

@@ -5,6 +5,7 @@
 
 #include "simhca-device.h"
 
+uint32_t simhca_unknown_access(uint32_t access);		  /* what of it is no access flag */
 int simhca_check_access(uint32_t access, struct simhca_why *why); /* of a region */
 
 #define SIMHCA_ACCESS_REMOTE_CHANGE (SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_ATOMIC)

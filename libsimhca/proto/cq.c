@@ -289,6 +289,25 @@ bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool sol
 	return simhca_cq_push_of(cq, cqe, solicited, NULL, NULL);
 }
 
+#define CQES_COUNTED 64 /* of those that wait */
+
+uint32_t simhca_cq_sends_of(struct simhca_cq *cq, uint32_t qpn)
+{
+	uint32_t first, end, count = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	first = simhca_cq_consumer(&cq->view);
+	end = simhca_cq_producer(&cq->view);
+	for (uint32_t i = first; i != end && i - first < CQES_COUNTED; i++) {
+		struct simhca_cqe cqe;
+
+		simhca_words_get(&cqe, simhca_cq_slot(&cq->view, i), sizeof(cqe));
+		count += cqe.qpn == qpn && !(cqe.flags & SIMHCA_CQE_RECV);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return count;
+}
+
 static uint64_t ring_bytes(uint32_t entries)
 {
 	return (uint64_t)entries * sizeof(struct simhca_cqe);

@@ -62,6 +62,11 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 		       struct simhca_qp *qp,
 		       void (*completes)(struct simhca_qp *qp, uint32_t cqe_index));
 
+/*
+ * Completions of the QP's sends that wait, among the oldest that do. QPs write none meanwhile.
+ */
+uint32_t simhca_cq_sends_of(struct simhca_cq *cq, uint32_t qpn);
+
 /* Raises an event that is due. Without the CQ's lock, as it is a system call. */
 void simhca_cq_notify(const struct simhca_cq *cq);
 /*

@@ -130,6 +130,7 @@ struct simhca_qp {
 	bool drained_event_due;	   /* SQD: raise SQ_DRAINED; under req_lock */
 	bool last_wqe_event_due;   /* with an SRQ, on the way to ERR; under req_lock */
 	uint32_t dropped_receives; /* that waited when it went to RESET; for who sends to it */
+	uint32_t dropped_sends;	   /* likewise, of which no completion was polled; for who polls */
 	uint32_t users;		   /* flows to this QP; places of this WQ in tables */
 	uint32_t groups;	   /* multicast groups that it is in; under their lock */
 	uint32_t *also_used;	   /* beside PD, CQs and SRQ: a count of its users; or NULL */

@@ -378,7 +378,6 @@ static void apply(struct simhca_qp *qp, uint32_t mask, const struct simhca_qp_at
 		qp->req.psn_next = qpc->sq_psn;
 }
 
-/* Back to what create_qp made. */
 /* Receives of the QP's own queue that nobody has taken. While both sides are held. */
 static uint32_t waiting_receives(const struct simhca_qp *qp)
 {
@@ -390,6 +389,22 @@ static uint32_t waiting_receives(const struct simhca_qp *qp)
 	return count < qp->rq_entries ? count : qp->rq_entries; /* clients can write it */
 }
 
+/* Sends that are posted, and of which no completion was polled. While both sides are held. */
+static uint32_t unpolled_sends(struct simhca_qp *qp)
+{
+	struct simhca_requester req;
+	uint32_t count;
+
+	if (!qp->mem || !qp->sq_entries || !qp->send_cq)
+		return 0;
+	simhca_progress_show_requester(qp->mem, &req);
+	count = simhca_progress_sq_pi(qp->mem) - req.oldest;
+	if (count > qp->sq_entries)
+		count = qp->sq_entries;
+	return count + simhca_cq_sends_of(qp->send_cq, qp->qpn);
+}
+
+/* Back to what create_qp made. */
 static void reset(struct simhca_qp *qp)
 {
 	struct simhca_qpc *qpc = qp->qpc;
@@ -511,6 +526,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			reply->segment = simhca_fastpath_revoke(qp, spare);
 		spare = -1;
 		qp->dropped_receives = waiting_receives(qp);
+		qp->dropped_sends = unpolled_sends(qp);
 		reset(qp);
 	}
 	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {

@@ -187,7 +187,9 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 		parent_domain = attr->parent_domain;
 		/* A CQ protects nothing: an ordinary PD has no say in it. */
 		if (!parent_domain || !to_spd(parent_domain)->protection)
-			return shca_null(EINVAL);
+			return say_no_cq(to_sctx(context), EINVAL,
+					 "parent_domain is NULL, or is a PD: "
+					 "ibv_alloc_parent_domain() makes it");
 	}
 	if (attr->wc_flags &
 	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
@@ -261,9 +263,11 @@ int shca_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
 	};
 
 	if (!attr->attr_mask)
-		return shca_result(EINVAL);
+		return shca_say_command(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, EINVAL,
+					"attr_mask is 0: IBV_CQ_ATTR_MODERATE is what there is");
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return shca_result(EOPNOTSUPP);
+		return shca_say_command(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, EOPNOTSUPP,
+					"attr_mask has more than IBV_CQ_ATTR_MODERATE");
 	return shca_command(to_scq(ibv_cq)->ctx, SIMHCA_CMD_MODIFY_CQ, &req);
 }
 
@@ -312,11 +316,14 @@ static struct cq_users users_of(struct shca_cq *cq)
 
 static int refuse_to_destroy(const struct shca_cq *cq, struct cq_users users)
 {
-	char text[128];
+	char text[128], qps[24] = "", srqs[24] = "";
 
-	snprintf(text, sizeof(text), "this CQ of %d entries is still used by %u QP%s and %u SRQ%s",
-		 cq->vcq.cq.cqe, users.qps, users.qps == 1 ? "" : "s", users.srqs,
-		 users.srqs == 1 ? "" : "s");
+	if (users.qps)
+		snprintf(qps, sizeof(qps), "%u QP%s", users.qps, users.qps == 1 ? "" : "s");
+	if (users.srqs)
+		snprintf(srqs, sizeof(srqs), "%u SRQ%s", users.srqs, users.srqs == 1 ? "" : "s");
+	snprintf(text, sizeof(text), "this CQ of %d entries is still used by %s%s%s",
+		 cq->vcq.cq.cqe, qps, users.qps && users.srqs ? " and " : "", srqs);
 	return shca_say_busy(cq->ctx, SIMHCA_SAY_DESTROY_CQ, text);
 }
 

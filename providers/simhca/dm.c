@@ -3,6 +3,8 @@
  * On-chip memory: mapped here, so the program reaches it with plain copies, as it would reach a
  * NIC's through its BAR. Forked children inherit the mapping.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,16 +27,29 @@ static struct shca_dm *to_sdm(struct ibv_dm *dm)
 	return SHCA_CONTAINER(struct shca_dm, ibv_dm, dm);
 }
 
-static int check_copy(const struct shca_dm *dm, uint64_t offset, size_t length)
+static int check_copy(const struct shca_dm *dm, enum simhca_say what, uint64_t offset,
+		      size_t length)
 {
-	if (offset > dm->length || length > dm->length - offset)
-		return shca_result(EFAULT);
-	return shca_result(offset % DM_WORD || length % DM_WORD ? EINVAL : 0);
+	struct shca_context *ctx = to_sctx(dm->ibv_dm.context);
+	char text[128];
+
+	if (offset > dm->length || length > dm->length - offset) {
+		snprintf(text, sizeof(text), "%zu bytes at offset %" PRIu64 ": the memory has %zu",
+			 length, offset, (size_t)dm->length);
+		return shca_say_refusal(ctx, what, EFAULT, text);
+	}
+	if (offset % DM_WORD || length % DM_WORD) {
+		snprintf(text, sizeof(text),
+			 "%zu bytes at offset %" PRIu64 ": both are to be multiples of %u", length,
+			 offset, (unsigned int)DM_WORD);
+		return shca_say_refusal(ctx, what, EINVAL, text);
+	}
+	return 0;
 }
 
 static int memcpy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
 {
-	int err = check_copy(to_sdm(dm), offset, length);
+	int err = check_copy(to_sdm(dm), SIMHCA_SAY_MEMCPY_TO_DM, offset, length);
 
 	if (!err)
 		memcpy(to_sdm(dm)->addr + offset, from, length);
@@ -43,7 +58,7 @@ static int memcpy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *from, si
 
 static int memcpy_from_dm(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
-	int err = check_copy(to_sdm(dm), offset, length);
+	int err = check_copy(to_sdm(dm), SIMHCA_SAY_MEMCPY_FROM_DM, offset, length);
 
 	if (!err)
 		memcpy(to, to_sdm(dm)->addr + offset, length);
@@ -109,7 +124,8 @@ struct ibv_dm *shca_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_at
 	};
 
 	if (attr->comp_mask)
-		return shca_null(EINVAL);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_ALLOC_DM, EINVAL,
+					 "comp_mask of ibv_alloc_dm_attr is not 0");
 	return get(context, SIMHCA_CMD_ALLOC_DM, &req, sizeof(req));
 }
 

@@ -25,7 +25,8 @@ struct ibv_td *shca_alloc_td(struct ibv_context *context, struct ibv_td_init_att
 	struct shca_td *td;
 
 	if (attr->comp_mask)
-		return shca_null(EINVAL);
+		return shca_null(shca_say_refusal(to_sctx(context), SIMHCA_SAY_ALLOC_TD, EINVAL,
+						  "comp_mask of ibv_td_init_attr is not 0"));
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return shca_null(ENOMEM);
@@ -63,13 +64,22 @@ struct ibv_pd *shca_alloc_parent_domain(struct ibv_context *context,
 			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | ALLOW_CC_UNPROTECTED_ALLOC;
 	struct shca_pd *domain;
 
-	/* One over another would say two things about each of its objects. */
-	if ((attr->comp_mask & ~known) || !attr->pd || attr->pd->context != context ||
-	    to_spd(attr->pd)->protection || (attr->td && attr->td->context != context))
-		return shca_null(EINVAL);
-	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
-	    (!attr->alloc || !attr->free))
-		return shca_null(EINVAL);
+	const char *wrong = NULL;
+
+	if (attr->comp_mask & ~known)
+		wrong = "comp_mask has bits that are not known";
+	else if (!attr->pd)
+		wrong = "pd is NULL";
+	else if (attr->pd->context != context || (attr->td && attr->td->context != context))
+		wrong = "pd or td was created by another ibv_context";
+	else if (to_spd(attr->pd)->protection) /* it would say two things about each object */
+		wrong = "pd is a parent domain: use the PD that this one was made of";
+	else if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
+		 (!attr->alloc || !attr->free))
+		wrong = "alloc or free is NULL";
+	if (wrong)
+		return shca_null(shca_say_refusal(to_sctx(context), SIMHCA_SAY_ALLOC_PARENT_DOMAIN,
+						  EINVAL, wrong));
 
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "say.h"
 #include "command.h"
 
 #define MAX_SPECS 10 /* as the kernel has it */
@@ -245,14 +246,21 @@ struct ibv_flow *shca_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 	int err;
 
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
-		return shca_null(EOPNOTSUPP);
+		return shca_say_not_made(ctx, SIMHCA_CMD_CREATE_FLOW, EOPNOTSUPP,
+					 "flags has IBV_FLOW_ATTR_FLAGS_EGRESS: flows are of what "
+					 "comes in");
 	if (attr->comp_mask || (attr->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP))
-		return shca_null(EINVAL);
+		return shca_say_not_made(ctx, SIMHCA_CMD_CREATE_FLOW, EINVAL,
+					 "comp_mask or flags has bits that are not known");
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP)
 		req.flags |= SIMHCA_FLOW_DONT_TRAP;
 	err = add_specs(&req, attr, &counters);
 	if (err)
-		return shca_null(err);
+		return shca_say_not_made(ctx, SIMHCA_CMD_CREATE_FLOW, err,
+					 err == EOPNOTSUPP
+						 ? "a spec is of a type that this device has not"
+						 : "num_of_specs, or the type or size of a "
+						   "spec, is wrong; each kind comes once");
 	flow = calloc(1, sizeof(*flow));
 	if (!flow)
 		return shca_null(ENOMEM);

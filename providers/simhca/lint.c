@@ -214,6 +214,17 @@ void shca_lint_address_handle(struct shca_qp *qp, const struct ibv_ah *ah)
 	shca_say_lint(qp->ctx, SIMHCA_SAY_OTHER_PD, text);
 }
 
+void shca_lint_no_sge(struct shca_qp *qp, const struct ibv_send_wr *wr)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "QP 0x%06x: the request of wr_id %" PRIu64
+		 " has an sg_list, and its num_sge is 0: it carries nothing",
+		 qp->vqp.qp.qp_num, wr->wr_id);
+	shca_say_lint(qp->ctx, SIMHCA_SAY_NO_SGE, text);
+}
+
 /* Whether the QP is of a parent, which is said once in a process. */
 static bool is_inherited(const struct shca_qp *qp, const char *what)
 {

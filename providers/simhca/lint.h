@@ -45,6 +45,8 @@ bool shca_lint_may_have_written(uint64_t addr, uint32_t length);
 void shca_lint_sends(struct shca_qp *qp);
 /* A datagram is to be posted by this address handle. */
 void shca_lint_address_handle(struct shca_qp *qp, const struct ibv_ah *ah);
+/* A request is to be posted whose sg_list is not used. */
+void shca_lint_no_sge(struct shca_qp *qp, const struct ibv_send_wr *wr);
 /* With the RQ's lock, likewise. */
 void shca_lint_receives(struct shca_context *ctx, const struct shca_rq *rq);
 /* With the CQ's lock, before the slots that the CQE covers are free again. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lock.h"
@@ -50,8 +51,16 @@ static void pause_cpu(void)
 #endif
 }
 
-/* The contended half of shca_lock(). Yields, for the holder may need this CPU to go on. */
-void shca_lock_wait(struct shca_lock *lock)
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Yields, for the holder may need this CPU to go on. until: 0, or a time. */
+static bool wait_until(struct shca_lock *lock, uint64_t until)
 {
 	const uint32_t process = shca_process();
 	uint32_t holder;
@@ -63,12 +72,26 @@ void shca_lock_wait(struct shca_lock *lock)
 		    atomic_compare_exchange_weak_explicit(&lock->holder, &holder, process,
 							  memory_order_acquire,
 							  memory_order_relaxed))
-			return;
-		if (++spins % SPINS_BEFORE_YIELD)
+			return true;
+		if (++spins % SPINS_BEFORE_YIELD) {
 			pause_cpu();
-		else
-			sched_yield();
+			continue;
+		}
+		if (until && now_ns() >= until)
+			return false;
+		sched_yield();
 	}
+}
+
+/* The contended half of shca_lock(). */
+void shca_lock_wait(struct shca_lock *lock)
+{
+	wait_until(lock, 0);
+}
+
+bool shca_lock_within(struct shca_lock *lock, uint64_t ns)
+{
+	return shca_trylock(lock) || wait_until(lock, now_ns() + ns);
 }
 
 /* Whether this call has made it; it is locked then. */

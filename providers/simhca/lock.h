@@ -39,6 +39,9 @@ static inline uint32_t shca_process(void)
 
 void shca_lock_wait(struct shca_lock *lock);
 
+/* Likewise, for so long: false, if it could not be had. */
+bool shca_lock_within(struct shca_lock *lock, uint64_t ns);
+
 /* True if it was free. */
 static inline bool shca_trylock(struct shca_lock *lock)
 {

@@ -2,6 +2,7 @@
 /* Memory windows. Those of type 2 are bound by a work request of the application: see wr.c. */
 #include <stdlib.h>
 
+#include "say.h"
 #include "command.h"
 #include "wqe.h"
 
@@ -56,6 +57,23 @@ static int post_bind(struct shca_qp *qp, struct ibv_mw *mw, const struct ibv_mw_
 	return 0;
 }
 
+static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_mw *mw,
+				 const struct ibv_mw_bind *bind)
+{
+	const struct ibv_mr *mr = bind->bind_info.mr;
+
+	if (mw->context->device != qp->vqp.qp.context->device ||
+	    (mr && mr->context->device != mw->context->device))
+		return "the window, its region and the QP are not of one device";
+	if (bind->send_flags & IBV_SEND_INLINE)
+		return "a bind has no data: send_flags has IBV_SEND_INLINE";
+	if (mw->type != IBV_MW_TYPE_1)
+		return "the window is of type 2, which IBV_WR_BIND_MW binds";
+	if (!mr && (bind->bind_info.addr || bind->bind_info.length))
+		return "bind_info.mr is NULL, and addr or length is not 0";
+	return "bind_info.mw_access_flags has a flag that windows do not have";
+}
+
 /* Binds a window of type 1. Whether it succeeds or not in the end, mw->rkey is the new key. */
 int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
@@ -66,11 +84,17 @@ int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 	if (!err && (bind->send_flags & IBV_SEND_INLINE))
 		err = EINVAL;
 	if (err)
-		return shca_result(err);
+		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,
+					why_not_bound(qp, mw, bind));
 	shca_lock(&to_smw(mw)->lock);
 	shca_lock(&qp->sq.lock);
 	err = post_bind(qp, mw, bind);
 	shca_unlock(&qp->sq.lock);
 	shca_unlock(&to_smw(mw)->lock);
-	return shca_result(err);
+	if (err)
+		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,
+					shca_qp_state(qp) < SIMHCA_QPS_RTS
+						? "the QP is not in RTS yet"
+						: "the send queue is full: poll its CQ first");
+	return 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "say.h"
 #include "command.h"
 
 /* Linux 5.11 and 6.7 have them; the headers of the build may be older. */
@@ -103,7 +104,8 @@ int shca_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 	int err = 0;
 
 	if (!num_sge)
-		return shca_result(EINVAL);
+		return shca_say_command(to_sctx(pd->context), SIMHCA_CMD_ADVISE_MR, EINVAL,
+					"num_sge is 0");
 	while (at < num_sge && !err) {
 		struct simhca_advise_mr_req req = {
 			.pd = pd->handle,

@@ -361,7 +361,7 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	uint32_t ci;
 	int polled = 0;
 
-	shca_cq_lock(cq);
+	shca_cq_lock_for(cq, "ibv_poll_cq()");
 	ci = cq->ci;
 	while (polled < num_entries && (cqe = next_cqe(cq)))
 		fill_wc(&wc[polled++], cqe);
@@ -397,7 +397,7 @@ static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return shca_result(EINVAL);
-	shca_cq_lock(cq);
+	shca_cq_lock_for(cq, "ibv_start_poll()");
 	err = next_poll(cq_ex);
 	if (err) {
 		shca_cq_publish_ci(cq); /* of void entries */

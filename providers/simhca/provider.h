@@ -197,6 +197,21 @@ struct shca_cq {
  * indices: head counts WQEs written, tail those whose completion was polled. In between lie the
  * slots in use, at most max_wr. (A ring may have more entries than that.)
  */
+/* What the first error of a batch of ibv_wr_*() was; number: of SGEs, bytes, or the opcode. */
+struct shca_wr_wrong {
+	enum shca_wr_wrong_kind {
+		SHCA_WR_OTHERWISE, /* as the error says */
+		SHCA_WR_FULL,
+		SHCA_WR_SGES,
+		SHCA_WR_INLINE,
+		SHCA_WR_NOT_INLINE, /* the operation has no inline data */
+		SHCA_WR_NOT_BEGUN,  /* something was set, and no operation begun */
+		SHCA_WR_NO_AH,
+		SHCA_WR_NOT_ASKED_FOR, /* send_ops_flags lack the operation */
+	} kind;
+	uint64_t number;
+};
+
 struct shca_sq {
 	struct shca_lock lock;
 	uint32_t head;
@@ -215,6 +230,7 @@ struct shca_sq {
 	struct simhca_send_wqe *cur; /* the WQE under construction; NULL after an error */
 	uint32_t start;		     /* head at wr_start: where an abort returns to */
 	int err;
+	struct shca_wr_wrong wrong;
 	struct { /* the windows that are bound, and their new keys */
 		struct ibv_mw *mw;
 		uint32_t rkey;
@@ -570,6 +586,22 @@ static inline void shca_cq_lock(struct shca_cq *cq)
 {
 	if (!cq->single_threaded)
 		shca_lock(&cq->lock);
+}
+
+/* say.c: for verb, which may be told to wait for what another thread, or this one, has begun. */
+void shca_sq_lock_wait(struct shca_qp *qp, const char *verb);
+void shca_cq_lock_wait(struct shca_cq *cq, const char *verb);
+
+static inline void shca_sq_lock(struct shca_qp *qp, const char *verb)
+{
+	if (__builtin_expect(!shca_trylock(&qp->sq.lock), 0))
+		shca_sq_lock_wait(qp, verb);
+}
+
+static inline void shca_cq_lock_for(struct shca_cq *cq, const char *verb)
+{
+	if (__builtin_expect(!cq->single_threaded && !shca_trylock(&cq->lock), 0))
+		shca_cq_lock_wait(cq, verb);
 }
 
 static inline bool shca_cq_trylock(struct shca_cq *cq)

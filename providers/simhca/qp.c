@@ -221,6 +221,9 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	req.user_handle = shca_user_handle(ctx, &qp->vqp.qp);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		err = shca_qp_set_builders(qp, attr->send_ops_flags);
+	if (err)
+		shca_say_create_qp(ctx, err, attr->qp_type,
+				   "send_ops_flags has operations that a QP of this type has not");
 	qp->ctx = ctx;
 	if (!err)
 		err = make(qp, &req, &reply, context, attr);
@@ -238,6 +241,13 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	return &qp->vqp.qp;
 }
 
+static struct ibv_qp *say_no_qp(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
+				int err, const char *why)
+{
+	shca_say_create_qp(to_sctx(context), err, attr->qp_type, why);
+	return shca_null(err);
+}
+
 /* Without queues of its own: it hands frames on to the WQs of a table. */
 static struct ibv_qp *create_rss(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
@@ -250,10 +260,14 @@ static struct ibv_qp *create_rss(struct ibv_context *context, struct ibv_qp_init
 
 	if (attr->qp_type != IBV_QPT_RAW_PACKET ||
 	    (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		return shca_null(EOPNOTSUPP);
+		return say_no_qp(context, attr, EOPNOTSUPP,
+				 "a QP with a table of WQs is of IBV_QPT_RAW_PACKET, and sends "
+				 "nothing");
 	if ((attr->comp_mask & needed) != needed || attr->send_cq || attr->recv_cq || attr->srq ||
 	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
-		return shca_null(EINVAL);
+		return say_no_qp(context, attr, EINVAL,
+				 "a QP with a table of WQs has IBV_QP_INIT_ATTR_IND_TABLE and "
+				 "_RX_HASH in comp_mask, no CQ, no SRQ and no create_flags");
 	req.table = (uint32_t)attr->rwq_ind_tbl->ind_tbl_handle;
 	req.hash_function = hash->rx_hash_function;
 	req.hash_fields = hash->rx_hash_fields_mask;
@@ -310,20 +324,22 @@ struct ibv_qp *shca_create_qp_with(struct ibv_context *context, struct ibv_qp_in
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD | rss;
 
-	if ((attr->comp_mask & ~known) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
-					   (attr->create_flags & ~create_flags(attr->qp_type))))
-		return shca_null(EOPNOTSUPP);
+	if (attr->comp_mask & ~known)
+		return say_no_qp(context, attr, EOPNOTSUPP,
+				 "comp_mask has bits that are not known: was the struct zeroed?");
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	    (attr->create_flags & ~create_flags(attr->qp_type)))
+		return say_no_qp(context, attr, EOPNOTSUPP,
+				 "create_flags has flags that QPs of this type have not here");
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return shca_create_xrc_recv(context, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
-	    (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
-		shca_say_create_qp(to_sctx(context), EINVAL, attr->qp_type,
-				   attr->comp_mask & IBV_QP_INIT_ATTR_XRCD
-					   ? "comp_mask has IBV_QP_INIT_ATTR_XRCD, which is for "
-					     "XRC_RECV"
-					   : "pd is NULL, or comp_mask lacks IBV_QP_INIT_ATTR_PD");
-		return shca_null(EINVAL);
-	}
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD))
+		return say_no_qp(context, attr, EINVAL,
+				 attr->comp_mask & IBV_QP_INIT_ATTR_XRCD
+					 ? "comp_mask has IBV_QP_INIT_ATTR_XRCD, which is for "
+					   "XRC_RECV"
+					 : "pd is NULL, or comp_mask lacks IBV_QP_INIT_ATTR_PD");
 	return attr->comp_mask & rss ? create_rss(context, attr) : create(context, attr, flags);
 }
 

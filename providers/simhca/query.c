@@ -64,7 +64,8 @@ int shca_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	struct ibv_device_attr_ex all = {};
 
 	if (input && input->comp_mask)
-		return shca_result(EINVAL);
+		return shca_say_refusal(to_sctx(context), SIMHCA_SAY_QUERY_DEVICE, EINVAL,
+					"comp_mask of ibv_query_device_ex_input is not 0");
 	if (shca_is_fatal(to_sctx(context)))
 		return shca_result(EIO);
 

@@ -87,6 +87,19 @@ int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, co
 	return shca_result(err);
 }
 
+int shca_say_command(struct shca_context *ctx, enum simhca_cmd command, int err, const char *text)
+{
+	if (may_say(ctx, err))
+		say_text(ctx, SIMHCA_SAY_COMMAND, text, (int)command << 16 | err);
+	return shca_result(err);
+}
+
+void *shca_say_not_made(struct shca_context *ctx, enum simhca_cmd command, int err,
+			const char *text)
+{
+	return shca_null(shca_say_command(ctx, command, err, text));
+}
+
 void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type, const char *text)
 {
 	char whole[128];
@@ -105,6 +118,40 @@ void shca_say_waits_no_more(struct shca_context *ctx, const char *text)
 	say_text(ctx, SIMHCA_SAY_WAITS_NO_MORE, text, 0);
 }
 
+#define HELD_TOO_LONG_NS (1000ull * 1000 * 1000)
+
+/* Takes the lock. Who holds it for long is told of, until it lets it go. */
+static void wait_and_tell(struct shca_context *ctx, struct shca_lock *lock, const char *text)
+{
+	if (shca_lock_within(lock, HELD_TOO_LONG_NS))
+		return;
+	say_text(ctx, SIMHCA_SAY_WAITS, text, SIMHCA_WAITS_FOR_LOCK);
+	shca_lock(lock);
+	shca_say_waits_no_more(ctx, text);
+}
+
+void shca_sq_lock_wait(struct shca_qp *qp, const char *verb)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "%s of QP 0x%06x waits for ibv_wr_complete() or ibv_wr_abort(): the "
+		 "ibv_wr_start() before it was not ended",
+		 verb, qp->vqp.qp.qp_num);
+	wait_and_tell(qp->ctx, &qp->sq.lock, text);
+}
+
+void shca_cq_lock_wait(struct shca_cq *cq, const char *verb)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "%s of a CQ of %d entries waits for ibv_end_poll(): the ibv_start_poll() before "
+		 "it was not ended",
+		 verb, cq->vcq.cq.cqe);
+	wait_and_tell(cq->ctx, &cq->lock, text);
+}
+
 void shca_say_lint(struct shca_context *ctx, enum simhca_say what, const char *text)
 {
 	if (atomic_fetch_add_explicit(&ctx->lint_said[what - SIMHCA_SAY_NO_FENCE], 1,
@@ -113,7 +160,7 @@ void shca_say_lint(struct shca_context *ctx, enum simhca_say what, const char *t
 }
 
 /* As verbs.h has it, which releases differ in. */
-static const char *opcode_name(const struct ibv_send_wr *wr, char number[static 12])
+static const char *opcode_name(unsigned int opcode, char number[static 12])
 {
 	static const char *const names[] = {
 		"RDMA_WRITE",
@@ -131,7 +178,6 @@ static const char *opcode_name(const struct ibv_send_wr *wr, char number[static 
 		[14] = "FLUSH",
 		[15] = "ATOMIC_WRITE",
 	};
-	unsigned int opcode = wr->opcode;
 
 	if (opcode < sizeof(names) / sizeof(names[0]) && names[opcode])
 		return names[opcode];
@@ -289,15 +335,60 @@ void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err)
 		return;
 	what_was_wrong(qp, wr, wrong, sizeof(wrong));
 	snprintf(req.text, sizeof(req.text), "QP 0x%06x, %s, wr_id 0x%llx: %s", qp->vqp.qp.qp_num,
-		 opcode_name(wr, number), (unsigned long long)wr->wr_id, wrong);
+		 opcode_name(wr->opcode, number), (unsigned long long)wr->wr_id, wrong);
 	say(qp->ctx, &req, err);
 }
 
-void shca_say_batch(struct shca_qp *qp, bool was_full, int err)
+/* Likewise of a batch, in which the post itself is not there any more. */
+static void what_was_wrong_with(struct shca_qp *qp, const struct shca_wr_wrong *first, char *text,
+				size_t size)
+{
+	const struct shca_sq *sq = &qp->sq;
+	unsigned long long number = first->number;
+	char opcode[12];
+
+	switch (first->kind) {
+	case SHCA_WR_FULL:
+		why_full(qp, "", text, size);
+		break;
+	case SHCA_WR_SGES:
+		snprintf(text, size, "a request has %llu SGEs, and max_send_sge is %u", number,
+			 sq->max_sge);
+		break;
+	case SHCA_WR_INLINE:
+		snprintf(text, size, "%llu bytes are inline, and max_inline_data is %u", number,
+			 sq->max_inline);
+		break;
+	case SHCA_WR_NOT_INLINE:
+		snprintf(text, size,
+			 "%s has no inline data: ibv_wr_set_inline_data() is for sends and writes "
+			 "only",
+			 opcode_name((unsigned int)number, opcode));
+		break;
+	case SHCA_WR_NOT_BEGUN:
+		snprintf(text, size,
+			 "ibv_wr_set_*() was called, and no operation, such as ibv_wr_send(), "
+			 "before it");
+		break;
+	case SHCA_WR_NO_AH:
+		snprintf(text, size,
+			 "ibv_wr_set_ud_addr() was called with ah NULL: ibv_create_ah() makes it, "
+			 "of the receiver's address");
+		break;
+	case SHCA_WR_NOT_ASKED_FOR:
+		snprintf(text, size,
+			 "send_ops_flags, when the QP was created, had no IBV_QP_EX_WITH_%s",
+			 opcode_name((unsigned int)number, opcode));
+		break;
+	default:
+		snprintf(text, size, "an operation has arguments that are not for it");
+	}
+}
+
+void shca_say_batch(struct shca_qp *qp, const struct shca_wr_wrong *first, int err)
 {
 	struct simhca_say_req req = { .what = SIMHCA_SAY_POST_SEND };
 	uint32_t state = shca_qp_state(qp);
-	const struct shca_sq *sq = &qp->sq;
 	char wrong[190];
 
 	if (!may_say(qp->ctx, err))
@@ -305,14 +396,8 @@ void shca_say_batch(struct shca_qp *qp, bool was_full, int err)
 	if (state < SIMHCA_QPS_RTS)
 		snprintf(wrong, sizeof(wrong), "it is in %s; move it to RTS first",
 			 state_name(state));
-	else if (was_full)
-		why_full(qp, "", wrong, sizeof(wrong));
 	else
-		snprintf(wrong, sizeof(wrong),
-			 "an operation that it has not, more SGEs than max_send_sge, which is %u, "
-			 "or "
-			 "more inline data than max_inline_data, which is %u",
-			 sq->max_sge, sq->max_inline);
+		what_was_wrong_with(qp, first, wrong, sizeof(wrong));
 	snprintf(req.text, sizeof(req.text), "QP 0x%06x, posts by ibv_wr_*(): %s",
 		 qp->vqp.qp.qp_num, wrong);
 	say(qp->ctx, &req, err);

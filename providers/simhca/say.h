@@ -17,8 +17,8 @@ void shca_say_send(struct shca_qp *qp, const struct ibv_send_wr *wr, int err);
  * of other errors.
  */
 void shca_say_no_descriptor(struct shca_context *ctx, enum simhca_cmd command, int err);
-/* Of posts by ibv_wr_*(), of which wr_complete() tells; whether they had filled the queue. */
-void shca_say_batch(struct shca_qp *qp, bool was_full, int err);
+/* Of posts by ibv_wr_*(), of which wr_complete() tells. */
+void shca_say_batch(struct shca_qp *qp, const struct shca_wr_wrong *first, int err);
 void shca_say_recv(struct shca_context *ctx, enum simhca_say what, const struct shca_qp *qp,
 		   const struct ibv_recv_wr *wr, const struct shca_rq *rq, int err);
 
@@ -33,6 +33,10 @@ void shca_say_create_qp(struct shca_context *ctx, int err, enum ibv_qp_type type
  * Returns err, as the verb does.
  */
 int shca_say_refusal(struct shca_context *ctx, enum simhca_say what, int err, const char *text);
+/* Likewise one that the device has a command for; or NULL, of those that make something. */
+int shca_say_command(struct shca_context *ctx, enum simhca_cmd command, int err, const char *text);
+void *shca_say_not_made(struct shca_context *ctx, enum simhca_cmd command, int err,
+			const char *text);
 /* The context could not be opened for want of descriptors, which takes only this one to tell. */
 void shca_say_not_opened(int cmd_fd);
 /* The kernel refuses the memory of a peer; of a context once. */

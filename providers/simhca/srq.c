@@ -126,8 +126,14 @@ struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)
 		known.srq_type = attr->srq_type;
-	if ((attr->comp_mask & ~all) || known.srq_type > IBV_SRQT_TM)
-		return shca_null(EOPNOTSUPP);
+	if ((attr->comp_mask & ~all) || known.srq_type > IBV_SRQT_TM) {
+		shca_say_refusal(to_sctx(context), SIMHCA_SAY_CREATE_SRQ, EOPNOTSUPP,
+				 attr->comp_mask & ~all
+					 ? "comp_mask has bits that are not known: was the struct "
+					   "zeroed?"
+					 : "srq_type is none of IBV_SRQT_BASIC, _XRC and _TM");
+		return NULL;
+	}
 	if (given != (own[known.srq_type] | IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		shca_say_refusal(to_sctx(context), SIMHCA_SAY_CREATE_SRQ, EINVAL,
 				 "of a plain SRQ comp_mask names the PD; of IBV_SRQT_XRC the PD, "
@@ -142,8 +148,14 @@ struct ibv_srq *shca_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 		known.cq = attr->cq;
 	if (given & IBV_SRQ_INIT_ATTR_TM)
 		known.tm_cap = attr->tm_cap;
-	if (known.tm_cap.max_ops > SIMHCA_MAX_TM_OPS)
-		return shca_null(EINVAL);
+	if (known.tm_cap.max_ops > SIMHCA_MAX_TM_OPS) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "tm_cap.max_ops = %u: at most %u",
+			 known.tm_cap.max_ops, SIMHCA_MAX_TM_OPS);
+		shca_say_refusal(to_sctx(context), SIMHCA_SAY_CREATE_SRQ, EINVAL, text);
+		return NULL;
+	}
 	srq = create(&known);
 	if (srq)
 		attr->attr = known.attr;

@@ -2,6 +2,7 @@
 /* Receive work queues, and the indirection tables of RSS. Posting is in wr.c. */
 #include <stdlib.h>
 
+#include "say.h"
 #include "command.h"
 
 /* To poller and poster a WQ is a QP that has only a receive queue. */
@@ -34,9 +35,11 @@ struct ibv_wq *shca_create_wq(struct ibv_context *context, struct ibv_wq_init_at
 	int err;
 
 	if (attr->wq_type != IBV_WQT_RQ)
-		return shca_null(EINVAL);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_CREATE_WQ, EINVAL,
+					 "wq_type is not IBV_WQT_RQ");
 	if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS)
-		return shca_null(EOPNOTSUPP);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_CREATE_WQ, EOPNOTSUPP,
+					 "comp_mask has more than IBV_WQ_INIT_ATTR_FLAGS");
 	if (attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) {
 		if (attr->create_flags & ~(uint32_t)IBV_WQ_FLAGS_CVLAN_STRIPPING)
 			return shca_null(EOPNOTSUPP);
@@ -139,8 +142,16 @@ struct ibv_rwq_ind_table *shca_create_rwq_ind_table(struct ibv_context *context,
 
 	if (attr->comp_mask)
 		return shca_null(EOPNOTSUPP);
-	if (attr->log_ind_tbl_size >= 32 || 1u << attr->log_ind_tbl_size > SIMHCA_RWQ_TABLE_ENTRIES)
-		return shca_null(EINVAL);
+	if (attr->log_ind_tbl_size >= 32 ||
+	    1u << attr->log_ind_tbl_size > SIMHCA_RWQ_TABLE_ENTRIES) {
+		char text[96];
+
+		snprintf(text, sizeof(text),
+			 "log_ind_tbl_size = %u is a logarithm: a table has at most %u entries",
+			 attr->log_ind_tbl_size, SIMHCA_RWQ_TABLE_ENTRIES);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_CREATE_RWQ_TABLE, EINVAL,
+					 text);
+	}
 	for (i = 0; i < 1u << attr->log_ind_tbl_size; i++)
 		req.wq[i] = attr->ind_tbl[i]->handle;
 	table = calloc(1, sizeof(*table));

@@ -138,7 +138,7 @@ static inline int shca_wqe_end_inline(struct simhca_send_wqe *wqe, uint32_t used
 
 /* wr_ex.c: for all builders. NULL when this or an earlier one of the batch has failed. */
 struct simhca_send_wqe *shca_wr_begin(struct shca_qp *qp, uint32_t opcode, uint32_t imm_or_rkey);
-void shca_wr_fail(struct shca_qp *qp, int err);
+void shca_wr_fail(struct shca_qp *qp, int err, enum shca_wr_wrong_kind why, uint64_t number);
 /* The WQE is complete: setters that follow do nothing. */
 static inline void shca_wr_end(struct shca_qp *qp)
 {

@@ -83,6 +83,8 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 		}
 	}
 
+	if (qp->lint && wr->sg_list && !wr->num_sge)
+		shca_lint_no_sge(qp, wr);
 	if (wr->send_flags & IBV_SEND_INLINE)
 		err = push_inline(sq, wqe, wr);
 	else /* a negative number is too large a one */
@@ -98,7 +100,7 @@ int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	uint32_t head;
 	int err;
 
-	shca_lock(&qp->sq.lock);
+	shca_sq_lock(qp, "ibv_post_send()");
 	head = qp->sq.head;
 	err = shca_sq_ready(qp);
 	while (wr && !err) {

@@ -110,7 +110,7 @@ int simhcadv_post_read_with_inv(struct ibv_qp *qp, struct simhcadv_read_with_inv
 static struct simhca_send_wqe *begin(struct shca_qp *qp, uint32_t opcode, uint32_t rkey)
 {
 	if (qp->vqp.qp_ex.wr_flags & ~(unsigned int)SEND_FLAGS)
-		shca_wr_fail(qp, EINVAL);
+		shca_wr_fail(qp, EINVAL, SHCA_WR_OTHERWISE, 0);
 	return shca_wr_begin(qp, opcode, rkey);
 }
 
@@ -124,7 +124,7 @@ static void wr_fast_reg(struct simhcadv_qp_ex *dv, const struct simhcadv_fast_re
 		return;
 	err = set_fast_reg(qp, wqe, qp->sq.head - 1, reg);
 	if (err)
-		shca_wr_fail(qp, err);
+		shca_wr_fail(qp, err, SHCA_WR_OTHERWISE, 0);
 	else
 		shca_wr_end(qp);
 }
@@ -141,13 +141,13 @@ static void wr_read_with_inv(struct simhcadv_qp_ex *dv, uint32_t rkey, uint64_t 
 
 static void wr_fast_reg_missing(struct simhcadv_qp_ex *dv, const struct simhcadv_fast_reg *reg)
 {
-	shca_wr_fail(to_sqp_dv(dv), EOPNOTSUPP);
+	shca_wr_fail(to_sqp_dv(dv), EOPNOTSUPP, SHCA_WR_OTHERWISE, 0);
 }
 
 static void wr_read_with_inv_missing(struct simhcadv_qp_ex *dv, uint32_t rkey, uint64_t remote_addr,
 				     uint32_t invalidate_rkey)
 {
-	shca_wr_fail(to_sqp_dv(dv), EOPNOTSUPP);
+	shca_wr_fail(to_sqp_dv(dv), EOPNOTSUPP, SHCA_WR_OTHERWISE, 0);
 }
 
 /* Those that were not asked for are there as well, and say so. */

@@ -13,9 +13,10 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 
-	shca_lock(&qp->sq.lock);
+	shca_sq_lock(qp, "ibv_wr_start()");
 	qp->sq.start = qp->sq.head;
 	qp->sq.err = shca_sq_ready(qp);
+	qp->sq.wrong.kind = SHCA_WR_OTHERWISE;
 	qp->sq.cur = NULL;
 	qp->sq.num_binds = 0;
 }
@@ -30,8 +31,8 @@ static void forget(struct shca_sq *sq)
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
+	struct shca_wr_wrong wrong = qp->sq.wrong;
 	int err = qp->sq.err;
-	bool was_full = err && shca_sq_is_full(&qp->sq);
 
 	if (err)
 		forget(&qp->sq);
@@ -41,7 +42,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		qp->sq.binds[i].mw->rkey = qp->sq.binds[i].rkey;
 	shca_unlock(&qp->sq.lock);
 	if (__builtin_expect(err, 0))
-		shca_say_batch(qp, was_full, err);
+		shca_say_batch(qp, &wrong, err);
 	return shca_result(err);
 }
 
@@ -53,11 +54,21 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	shca_unlock(&qp->sq.lock);
 }
 
-void shca_wr_fail(struct shca_qp *qp, int err)
+void shca_wr_fail(struct shca_qp *qp, int err, enum shca_wr_wrong_kind why, uint64_t number)
 {
-	if (!qp->sq.err)
+	if (!qp->sq.err) {
 		qp->sq.err = err;
+		qp->sq.wrong = (struct shca_wr_wrong){ why, number };
+	}
 	qp->sq.cur = NULL;
+}
+
+/* The WQE that is to be set; NULL: none was begun, which is an error, or it cannot be posted. */
+static struct simhca_send_wqe *current(struct shca_qp *qp)
+{
+	if (__builtin_expect(!qp->sq.cur && !qp->sq.err, 0))
+		shca_wr_fail(qp, EINVAL, SHCA_WR_NOT_BEGUN, 0);
+	return qp->sq.cur;
 }
 
 struct simhca_send_wqe *shca_wr_begin(struct shca_qp *qp, uint32_t opcode, uint32_t imm_or_rkey)
@@ -70,7 +81,7 @@ struct simhca_send_wqe *shca_wr_begin(struct shca_qp *qp, uint32_t opcode, uint3
 		return NULL;
 	err = shca_wqe_begin(qp, opcode, ex->wr_id, ex->wr_flags, imm_or_rkey, &sq->cur);
 	if (err)
-		shca_wr_fail(qp, err);
+		shca_wr_fail(qp, err, err == ENOMEM ? SHCA_WR_FULL : SHCA_WR_OTHERWISE, opcode);
 	else
 		sq->head++;
 	return sq->cur;
@@ -153,7 +164,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	if (!err)
 		err = will_have_key(&qp->sq, mw, rkey);
 	if (err) {
-		shca_wr_fail(qp, err);
+		shca_wr_fail(qp, err, SHCA_WR_OTHERWISE, SIMHCA_WR_BIND_MW);
 		return;
 	}
 	shca_wqe_set_bind(wqe, mw, rkey, info);
@@ -221,8 +232,12 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 
-	if (!qp->sq.cur)
+	if (!current(qp))
 		return;
+	if (!ah) {
+		shca_wr_fail(qp, EINVAL, SHCA_WR_NO_AH, 0);
+		return;
+	}
 	shca_wqe_set_ud(qp->sq.cur, ah, remote_qpn, remote_qkey);
 	if (qp->lint)
 		shca_lint_address_handle(qp, ah);
@@ -230,10 +245,10 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
-	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+	struct simhca_send_wqe *wqe = current(to_sqp_ex(ex));
 
-	if (sq->cur)
-		sq->cur->srqn = remote_srqn;
+	if (wqe)
+		wqe->srqn = remote_srqn;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
@@ -241,11 +256,11 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	struct shca_qp *qp = to_sqp_ex(ex);
 	int err;
 
-	if (!qp->sq.cur)
+	if (!current(qp))
 		return;
 	err = shca_wqe_set_sges(&qp->sq, qp->sq.cur, num_sge, sg_list);
 	if (err)
-		shca_wr_fail(qp, err);
+		shca_wr_fail(qp, err, SHCA_WR_SGES, num_sge);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -258,19 +273,27 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 				    const struct ibv_data_buf *buf_list)
 {
-	struct shca_sq *sq = &to_sqp_ex(ex)->sq;
+	struct shca_qp *qp = to_sqp_ex(ex);
+	struct shca_sq *sq = &qp->sq;
+	uint64_t bytes = 0;
 	uint32_t used = 0;
 	size_t i;
 	int err = 0;
 
-	if (!sq->cur)
+	if (!current(qp))
 		return;
+	if (!simhca_op_has(sq->cur->opcode, SIMHCA_OP_INLINE)) {
+		shca_wr_fail(qp, EINVAL, SHCA_WR_NOT_INLINE, sq->cur->opcode);
+		return;
+	}
 	for (i = 0; i < num_buf && !err; i++)
 		err = shca_wqe_add_inline(sq, sq->cur, &used, buf_list[i].addr, buf_list[i].length);
 	if (!err)
 		err = shca_wqe_end_inline(sq->cur, used);
+	for (i = 0; err && i < num_buf; i++)
+		bytes += buf_list[i].length;
 	if (err)
-		shca_wr_fail(to_sqp_ex(ex), err);
+		shca_wr_fail(qp, err, SHCA_WR_INLINE, bytes);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
@@ -278,6 +301,69 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	struct ibv_data_buf buf = { .addr = addr, .length = length };
 
 	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+/*
+ * Operations that send_ops_flags lack. With other drivers these are NULL; here the program learns
+ * which one it was, by wr_complete().
+ */
+static void not_asked_for(struct ibv_qp_ex *ex, uint32_t opcode)
+{
+	shca_wr_fail(to_sqp_ex(ex), EINVAL, SHCA_WR_NOT_ASKED_FOR, opcode);
+}
+
+static void no_send(struct ibv_qp_ex *ex)
+{
+	not_asked_for(ex, IBV_WR_SEND);
+}
+
+static void no_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	not_asked_for(ex, IBV_WR_SEND_WITH_IMM);
+}
+
+static void no_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	not_asked_for(ex, IBV_WR_SEND_WITH_INV);
+}
+
+static void no_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	not_asked_for(ex, IBV_WR_LOCAL_INV);
+}
+
+static void no_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	not_asked_for(ex, IBV_WR_BIND_MW);
+}
+
+static void no_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	not_asked_for(ex, IBV_WR_RDMA_WRITE);
+}
+
+static void no_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      __be32 imm_data)
+{
+	not_asked_for(ex, IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+static void no_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	not_asked_for(ex, IBV_WR_RDMA_READ);
+}
+
+static void no_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
+{
+	not_asked_for(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
+}
+
+static void no_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				uint64_t add)
+{
+	not_asked_for(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
 /* Give the QP the builders that the application asked for; EOPNOTSUPP if its type lacks one. */
@@ -309,20 +395,20 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
-	if (send_ops_flags & IBV_QP_EX_WITH_SEND)
-		ex->wr_send = wr_send;
-	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM)
-		ex->wr_send_imm = wr_send_imm;
-	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE)
-		ex->wr_rdma_write = wr_rdma_write;
-	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
-		ex->wr_rdma_write_imm = wr_rdma_write_imm;
-	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_READ)
-		ex->wr_rdma_read = wr_rdma_read;
-	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
-		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
-	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
-		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_send = send_ops_flags & IBV_QP_EX_WITH_SEND ? wr_send : no_send;
+	ex->wr_send_imm = send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_IMM ? wr_send_imm : no_send_imm;
+	ex->wr_rdma_write =
+		send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE ? wr_rdma_write : no_rdma_write;
+	ex->wr_rdma_write_imm = send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+					? wr_rdma_write_imm
+					: no_rdma_write_imm;
+	ex->wr_rdma_read = send_ops_flags & IBV_QP_EX_WITH_RDMA_READ ? wr_rdma_read : no_rdma_read;
+	ex->wr_atomic_cmp_swp = send_ops_flags & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+					? wr_atomic_cmp_swp
+					: no_atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+					  ? wr_atomic_fetch_add
+					  : no_atomic_fetch_add;
 #ifdef SIMHCA_HAVE_ATOMIC_WRITE
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
@@ -331,12 +417,9 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 	if (send_ops_flags & IBV_QP_EX_WITH_FLUSH)
 		ex->wr_flush = wr_flush;
 #endif
-	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV)
-		ex->wr_send_inv = wr_send_inv;
-	if (send_ops_flags & IBV_QP_EX_WITH_LOCAL_INV)
-		ex->wr_local_inv = wr_local_inv;
-	if (send_ops_flags & IBV_QP_EX_WITH_BIND_MW)
-		ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_send_inv = send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV ? wr_send_inv : no_send_inv;
+	ex->wr_local_inv = send_ops_flags & IBV_QP_EX_WITH_LOCAL_INV ? wr_local_inv : no_local_inv;
+	ex->wr_bind_mw = send_ops_flags & IBV_QP_EX_WITH_BIND_MW ? wr_bind_mw : no_bind_mw;
 	shca_qp_set_dv_builders(qp, 0);
 	qp->vqp.comp_mask |= VERBS_QP_EX;
 	return 0;

@@ -17,13 +17,15 @@ struct ibv_xrcd *shca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 	struct shca_xrcd *xrcd;
 	int err;
 
-	if (attr->comp_mask & ~all)
-		return shca_null(EOPNOTSUPP);
 	if (attr->comp_mask != all)
-		return shca_null(EINVAL);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_OPEN_XRCD,
+					 attr->comp_mask & ~all ? EOPNOTSUPP : EINVAL,
+					 "comp_mask is IBV_XRCD_INIT_ATTR_FD | _OFLAGS");
 	/* As the kernel has it, any other negative number is a bad descriptor. */
 	if (attr->fd != -1 && fcntl(attr->fd, F_GETFD) < 0)
-		return shca_null(EBADF);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_OPEN_XRCD, EBADF,
+					 "fd is no open file, and not -1, which is for a domain "
+					 "that no other process shares");
 	req.has_fd = attr->fd != -1;
 	req.flags = (attr->oflags & O_CREAT ? SIMHCA_XRCD_CREATE : 0) |
 		    (attr->oflags & O_EXCL ? SIMHCA_XRCD_EXCLUSIVE : 0);
@@ -76,8 +78,12 @@ struct ibv_qp *shca_create_xrc_recv(struct ibv_context *context, struct ibv_qp_i
 				   "IBV_QP_INIT_ATTR_XRCD");
 		return shca_null(EINVAL);
 	}
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		shca_say_create_qp(to_sctx(context), EOPNOTSUPP, attr->qp_type,
+				   "an XRC_RECV QP sends nothing: comp_mask has "
+				   "IBV_QP_INIT_ATTR_SEND_OPS_FLAGS");
 		return shca_null(EOPNOTSUPP);
+	}
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return shca_null(ENOMEM);
@@ -105,9 +111,12 @@ struct ibv_qp *shca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 	int err;
 
 	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT))
-		return shca_null(EOPNOTSUPP);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_OPEN_QP, EOPNOTSUPP,
+					 "comp_mask has bits that are not known");
 	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
-		return shca_null(EINVAL);
+		return shca_say_not_made(to_sctx(context), SIMHCA_CMD_OPEN_QP, EINVAL,
+					 "a QP is opened by its number, its domain and its type, "
+					 "IBV_QPT_XRC_RECV, and comp_mask names them");
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return shca_null(ENOMEM);

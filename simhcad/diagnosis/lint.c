@@ -85,6 +85,7 @@ bool lint_say(struct session *session, uint32_t what, const char *text)
 		{ SIMHCA_SAY_OTHER_PD, LINT_OTHER_PD },
 		{ SIMHCA_SAY_FORKED, LINT_FORKED },
 		{ SIMHCA_SAY_MEMLOCK, LINT_MEMLOCK },
+		{ SIMHCA_SAY_NO_SGE, LINT_NO_SGE },
 	};
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
@@ -154,6 +155,10 @@ static void look_at_qp(const struct simhca_qp_info *qp, struct lint_notes *notes
 		note(notes, LINT_UNSIGNALED,
 		     "QP 0x%06x: %u send%s in a row had no completion, and its queue takes %u",
 		     qp->qpn, qp->most_unsignaled, plural(qp->most_unsignaled), qp->max_send_wr);
+	if (qp->unknown_access)
+		note(notes, LINT_UNKNOWN_ACCESS,
+		     "QP 0x%06x: bit %d of its qp_access_flags is no IBV_ACCESS flag", qp->qpn,
+		     __builtin_ctz(qp->unknown_access));
 	if (is_connected(qp) && !qp->handled &&
 	    !(usage->messages + usage->reads + usage->errors + usage->received + qp->sends))
 		note(notes, LINT_UNUSED_QP, "QP 0x%06x was in %s, and nobody used it", qp->qpn,
@@ -445,6 +450,8 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_OVERWRITTEN] = "overwritten",
 		[LINT_CHANGED] = "changed",
 		[LINT_OTHER_PD] = "other_pd",
+		[LINT_NO_SGE] = "no_sge",
+		[LINT_UNKNOWN_ACCESS] = "unknown_access",
 		[LINT_FORKED] = "forked",
 		[LINT_MEMLOCK] = "memlock",
 		[LINT_STALE_MEMORY] = "stale_memory",

@@ -46,9 +46,14 @@ struct sleepers {
 
 /* How one waits at a CQ that is empty, as advice.c knows it. */
 static const char *const in_vain_how[] = {
-	[SIMHCA_PLAIN_WRITE] = "plain_write", [SIMHCA_PEER_ORPHANED] = "peer_gone",
-	[SIMHCA_NO_RECEIVE] = "no_receive",   [SIMHCA_NOT_SIGNALED] = "not_signaled",
-	[SIMHCA_IN_SQD] = "in_sqd",	      [SIMHCA_NO_PEER] = "no_peer",
+	[SIMHCA_PLAIN_WRITE] = "plain_write",
+	[SIMHCA_PEER_ORPHANED] = "peer_gone",
+	[SIMHCA_NO_RECEIVE] = "no_receive",
+	[SIMHCA_NOT_SIGNALED] = "not_signaled",
+	[SIMHCA_IN_SQD] = "in_sqd",
+	[SIMHCA_NO_PEER] = "no_peer",
+	[SIMHCA_SENDS_DROPPED] = "sends_dropped",
+	[SIMHCA_NOTHING_POSTED] = "nothing_posted",
 };
 static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
 		  no_channel[] = "no_channel";
@@ -89,6 +94,20 @@ static struct sleeper *find(struct session *session, uint32_t cqn)
 			room = &session->sleepers[i];
 	}
 	return room;
+}
+
+/* In place of one that need not wait for anything. */
+static struct sleeper *make_room(struct session *session)
+{
+	for (int i = 0; i < SLEEPERS_OF_SESSION; i++) {
+		struct sleeper *sleeper = &session->sleepers[i];
+
+		if (sleeper->how == in_vain_how[SIMHCA_NOTHING_POSTED] && !sleeper->told) {
+			*sleeper = (struct sleeper){ 0 };
+			return sleeper;
+		}
+	}
+	return NULL;
 }
 
 /* How who waits at the channel of this CQ sleeps, as advice.c knows it; NULL: it need not. */
@@ -184,7 +203,7 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 	int used = in_vain->why == SIMHCA_NO_RECEIVE ? 0 : begin_in_vain(cq, polls, sleeper);
 	char *text = sleeper->text + used;
 	size_t room = sizeof(sleeper->text) - (size_t)used;
-	char send[80], queue[32] = "";
+	char send[80], queue[32] = "", dropped[72] = "";
 
 	snprintf(send, sizeof(send), "%s of %llu byte%s, wr_id 0x%llx",
 		 name_of_opcode(in_vain->opcode), (unsigned long long)in_vain->length,
@@ -221,6 +240,23 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 	case SIMHCA_IN_SQD:
 		snprintf(text, room, "%s, of QP 0x%06x is not begun, as the QP is in SQD", send,
 			 in_vain->qpn);
+		break;
+	case SIMHCA_NOTHING_POSTED:
+		if (in_vain->dropped)
+			snprintf(dropped, sizeof(dropped),
+				 "; %u receive%s dropped when the QP went to RESET",
+				 in_vain->dropped, in_vain->dropped == 1 ? " was" : "s were");
+		snprintf(text, room,
+			 "nothing is posted that completes there: QP 0x%06x has no send and no "
+			 "receive%s",
+			 in_vain->qpn, dropped);
+		break;
+	case SIMHCA_SENDS_DROPPED:
+		snprintf(text, room,
+			 "%u send%s of its QP 0x%06x %s dropped when that went to RESET, and "
+			 "give%s no completion",
+			 in_vain->dropped, in_vain->dropped == 1 ? "" : "s", in_vain->qpn,
+			 in_vain->dropped == 1 ? "was" : "were", in_vain->dropped == 1 ? "s" : "");
 		break;
 	case SIMHCA_NO_RECEIVE:
 		if (in_vain->peer_srqn)
@@ -260,7 +296,8 @@ static void forget(const struct session *session, struct sleeper *sleeper)
 static bool may_be_right(const char *how)
 {
 	return how == in_vain_how[SIMHCA_PLAIN_WRITE] || how == in_vain_how[SIMHCA_NOT_SIGNALED] ||
-	       how == in_vain_how[SIMHCA_NO_PEER] || how == wrong_cq || how == never_armed ||
+	       how == in_vain_how[SIMHCA_NO_PEER] || how == in_vain_how[SIMHCA_SENDS_DROPPED] ||
+	       how == in_vain_how[SIMHCA_NOTHING_POSTED] || how == wrong_cq || how == never_armed ||
 	       how == no_channel;
 }
 
@@ -330,7 +367,8 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	const char *how = in_vain ? in_vain_how[in_vain->why] : wrong_cq;
 	uint32_t handled = in_vain ? in_vain->handled : look->unseen_cq;
 	/* Of these, it must poll this one alone. */
-	bool alone = !in_vain || in_vain->why == SIMHCA_NOT_SIGNALED;
+	bool alone = !in_vain || in_vain->why == SIMHCA_NOT_SIGNALED ||
+		     in_vain->why == SIMHCA_SENDS_DROPPED || in_vain->why == SIMHCA_NOTHING_POSTED;
 	uint32_t elsewhere = alone ? polls_elsewhere(look, cq->number) : 0;
 	bool polls, sleeps;
 
@@ -351,7 +389,9 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	if (sleeper->told || ++sleeper->looks < LOOKS)
 		return;
 	polls = sleeper->empty_polls != cq->empty_polls;
-	sleeps = in_vain && sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
+	/* Who has nothing posted, and sleeps, may sleep for something else. */
+	sleeps = in_vain && in_vain->why != SIMHCA_NOTHING_POSTED &&
+		 sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
 	if (!in_vain && polls)
 		tell_of_another(look, cq, sleeper);
 	else if (in_vain && (polls || sleeps || in_vain->why == SIMHCA_NO_RECEIVE))
@@ -364,6 +404,10 @@ static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
 	struct sleeper *sleeper = find(look->session, cq->number);
 	const struct simhca_in_vain *in_vain = find_in_vain(look, cq);
 
+	if (in_vain && in_vain->why == SIMHCA_NOTHING_POSTED && !cq->empty_polls)
+		in_vain = NULL; /* it is not polled */
+	else if (!sleeper && (!in_vain || in_vain->why != SIMHCA_NOTHING_POSTED))
+		sleeper = make_room(look->session);
 	if (!sleeper)
 		return;
 	if (in_vain || (!cq->waiting && look->unseen_cq))

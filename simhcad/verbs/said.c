@@ -28,7 +28,19 @@ static const char *const verbs[SIMHCA_SAY_KINDS] = {
 	[SIMHCA_SAY_CREATE_CHANNEL] = "CREATE_CHANNEL",
 	[SIMHCA_SAY_ALLOC_ASYNC_FD] = "ALLOC_ASYNC_FD",
 	[SIMHCA_SAY_QUERY_GID] = "QUERY_GID",
+	[SIMHCA_SAY_MEMCPY_TO_DM] = "MEMCPY_TO_DM",
+	[SIMHCA_SAY_MEMCPY_FROM_DM] = "MEMCPY_FROM_DM",
+	[SIMHCA_SAY_ALLOC_TD] = "ALLOC_TD",
+	[SIMHCA_SAY_ALLOC_PARENT_DOMAIN] = "ALLOC_PARENT_DOMAIN",
+	[SIMHCA_SAY_BIND_MW] = "BIND_MW",
+	[SIMHCA_SAY_ALLOC_DMAH] = "ALLOC_DMAH",
+	[SIMHCA_SAY_QUERY_DEVICE] = "QUERY_DEVICE",
 };
+
+static bool is_command(uint32_t number)
+{
+	return number && number < SIMHCA_CMD_COUNT;
+}
 
 int said(struct session *session, const struct simhca_say_req *req, struct simhca_why *why)
 {
@@ -38,13 +50,22 @@ int said(struct session *session, const struct simhca_say_req *req, struct simhc
 
 	switch (req->what) {
 	case SIMHCA_SAY_NO_DESCRIPTOR:
-		if (!req->error || req->error >= SIMHCA_CMD_COUNT)
+		if (!is_command(req->error))
 			return simhca_why(why, EINVAL, "there is no command %u", req->error);
 		failures_add_verb(failures, context, name_of_command(req->error), EMFILE,
 				  req->text);
 		return 0;
+	case SIMHCA_SAY_COMMAND:
+		if (!is_command(req->error >> 16))
+			return simhca_why(why, EINVAL, "there is no command %u", req->error >> 16);
+		failures_add_verb(failures, context, name_of_command(req->error >> 16), error,
+				  req->text);
+		return 0;
 	case SIMHCA_SAY_WAITS:
-		failures_add_sleep(failures, context, "not_acknowledged", req->text);
+		failures_add_sleep(failures, context,
+				   error == SIMHCA_WAITS_FOR_LOCK ? "lock_held"
+								  : "not_acknowledged",
+				   req->text);
 		return 0;
 	case SIMHCA_SAY_WAITS_NO_MORE:
 		failures_woke_up(failures, context, req->text);

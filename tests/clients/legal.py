@@ -344,6 +344,24 @@ def unused_access(good):
         pair.poll(1)
 
 
+def no_sge(good):
+    pair = Pair()
+    pair.receive(1)
+    wr = SendWR(wr_id=7, opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(pair.mr.buf, 8, pair.mr.lkey)])
+    wr.num_sge = int(good)
+    pair.qp.post_send(wr)
+    pair.poll(2)
+
+
+def unknown_access(good):
+    pair = Pair()
+    qp = pair.make()
+    attr = QPAttr(port_num=1)
+    attr.qp_access_flags = ACCESS | (0 if good else 1 << 30)
+    qp.to_init(attr)
+    qp.close()
+
+
 def unused_qp(good):
     pair = Pair()
     if good:

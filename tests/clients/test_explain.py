@@ -276,6 +276,17 @@ WAITS = {
     "dropped_receives": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
                          "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+, whose receives were dropped as it went "
                          "to RESET"),
+    "dropped_sends": ("waits for what its QP has dropped", "the program polls CQ \\d+, which is empty: 2 sends of its QP "
+                      "0x\\w+ were dropped when that went to RESET, and give no completion"),
+    "no_receives": ("waits for a completion, and has posted nothing", "the program polls CQ \\d+, which is empty: nothing is "
+                    "posted that completes there: QP 0x\\w+ has no send and no receive"),
+    "own_dropped_receives": ("waits for a completion, and has posted nothing", "the program polls CQ \\d+, which is empty: "
+                             "nothing is posted that completes there: QP 0x\\w+ has no send and no receive; 4 receives were "
+                             "dropped when the QP went to RESET"),
+    "not_completed": ("sleeps, and will not wake up", "ibv_wr_start() of QP 0x\\w+ waits for ibv_wr_complete() or "
+                      "ibv_wr_abort(): the ibv_wr_start() before it was not ended"),
+    "not_ended": ("sleeps, and will not wake up", "ibv_start_poll() of a CQ of 15 entries waits for ibv_end_poll(): the "
+                  "ibv_start_poll() before it was not ended"),
     "in_sqd": ("waits for what its QP has not begun", "the program polls CQ \\d+, which is empty: SEND of 8 bytes, wr_id 0x2, "
                "of QP 0x\\w+ is not begun, as the QP is in SQD"),
     "no_peer": ("waits for a message of a peer that is not there", "the program polls CQ \\d+, which is empty: QP 0x\\w+, "
@@ -379,7 +390,7 @@ def test_what_is_still_used(launcher, waits):
     told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "busy")).stderr
     assert re.findall(r"\]: (.* is refused: Device or resource busy)\n  because:    (.*)\n", told) == [
         (f"{verb} is refused: Device or resource busy", because) for verb, because in (
-            ("DESTROY_CQ", "this CQ of 15 entries is still used by 2 QPs and 0 SRQs"),
+            ("DESTROY_CQ", "this CQ of 15 entries is still used by 2 QPs"),
             ("DEALLOC_PD", "this parent domain is still used by 1 object: QPs, CQs, SRQs"),
             ("DEALLOC_TD", "this thread domain is still used by 1 parent domain"),
             ("DEALLOC_PD", "this PD is still used by 1 parent domain"))]
@@ -390,7 +401,7 @@ def test_a_leak_per_connection(launcher, waits):
     told = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", waits, "leak")).stderr
     assert re.findall(r"\]: (.*)\n  because:    (.*)\n", told) == [
         ("DESTROY_CQ is refused: Device or resource busy, 3 times",
-         "this CQ of 15 entries is still used by 1 QP and 0 SRQs"),
+         "this CQ of 15 entries is still used by 1 QP"),
         ("DEALLOC_PD is refused: Device or resource busy, 3 times", "this PD is still used by 1 MR, 1 QP")]
 
 
@@ -588,8 +599,14 @@ POSTS = {
     "too_early": "SEND, wr_id 0x1: it is in INIT; move it to RTS first",
     "full": "SEND, wr_id 0x1: its send queue is full: max_send_wr is 4, and no send in it was signaled, so no "
             "completion gives their room back; have one in 4 signaled, and poll its CQ",
-    "builder": "posts by ibv_wr_*(): an operation that it has not, more SGEs than max_send_sge, which is 2, or more "
-               "inline data than max_inline_data, which is 128",
+    "builder": "posts by ibv_wr_*(): a request has 9 SGEs, and max_send_sge is 2",
+    "builder_inline": "posts by ibv_wr_*(): 129 bytes are inline, and max_inline_data is 128",
+    "builder_inline_read": "posts by ibv_wr_*(): RDMA_READ has no inline data: ibv_wr_set_inline_data() is for sends and writes "
+                           "only",
+    "builder_not_asked_for": "posts by ibv_wr_*(): send_ops_flags, when the QP was created, had no IBV_QP_EX_WITH_RDMA_WRITE",
+    "builder_not_begun": "posts by ibv_wr_*(): ibv_wr_set_*() was called, and no operation, such as ibv_wr_send(), before it",
+    "builder_no_ah": "posts by ibv_wr_*(): ibv_wr_set_ud_addr() was called with ah NULL: ibv_create_ah() makes it, of the "
+                     "receiver's address",
     "builder_full": "posts by ibv_wr_*(): its send queue is full: max_send_wr is 4; poll its CQ first",
     "recv_sges": "receive, wr_id 0x2: it has 9 SGEs, and max_recv_sge is 1",
     "recv_full": "receive, wr_id 0x2: its queue is full: max_recv_wr is 4, and so many were not polled",

@@ -19,6 +19,8 @@ KINDS = {
     "requests_of_mr": r"MR 0x\w+ was deregistered with 1 send request under way, the first of QP 0x\w+, wr_id 7",
     "requests_of_qp": r"QP 0x\w+ was destroyed with 1 send request under way, which have no completion now",
     "other_pd": r"QP 0x\w+: its datagrams go by an address handle of another protection domain",
+    "no_sge": r"QP 0x\w+: the request of wr_id 7 has an sg_list, and its num_sge is 0: it carries nothing",
+    "unknown_access": r"QP 0x\w+: bit 30 of its qp_access_flags is no IBV_ACCESS flag",
     "forked": r"QP 0x\w+: process \d+ posts to it, a child of the one that made it",
     "memlock": r"69632 bytes were registered at once, in 3 regions, and RLIMIT_MEMLOCK is 65536",
     "rd_atomic": r"QP 0x\w+: its max_rd_atomic is 4, and max_dest_rd_atomic of its peer, QP 0x\w+, is 1",

@@ -630,6 +630,66 @@ static bool make_creation(void)
 		struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
 
 		CHECK(dm && !ibv_reg_dm_mr(pd, dm, 0, LENGTH, FULL_ACCESS));
+	} else if (is("dm_past_its_end") || is("dm_unaligned")) {
+		struct ibv_alloc_dm_attr attr = { .length = 256 };
+		struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
+
+		CHECK(dm);
+		if (is("dm_unaligned"))
+			CHECK(ibv_memcpy_from_dm(memory, dm, 2, 4) == EINVAL);
+		else
+			CHECK(ibv_memcpy_to_dm(dm, 200, memory, 100) == EFAULT);
+	} else if (is("dm_too_large")) {
+		struct ibv_alloc_dm_attr attr = { .length = 1ull << 40 };
+
+		CHECK(!ibv_alloc_dm(context, &attr));
+	} else if (is("unknown_access")) {
+		CHECK(!ibv_reg_mr(pd, memory, LENGTH, 0x40000007) && errno == EINVAL);
+	} else if (is("parent_of_nothing")) {
+		struct ibv_parent_domain_init_attr attr = { 0 };
+
+		CHECK(!ibv_alloc_parent_domain(context, &attr) && errno == EINVAL);
+	} else if (is("comp_mask") || is("send_ops")) {
+		struct ibv_qp_init_attr_ex attr = {
+			.qp_type = is("comp_mask") ? IBV_QPT_RC : IBV_QPT_UD,
+			.send_cq = cq,
+			.recv_cq = cq,
+			.cap = qp.cap,
+			.comp_mask = IBV_QP_INIT_ATTR_PD |
+				     (is("comp_mask") ? 1u << 30 : IBV_QP_INIT_ATTR_SEND_OPS_FLAGS),
+			.pd = pd,
+			.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ,
+		};
+
+		CHECK(!ibv_create_qp_ex(context, &attr) && errno == EOPNOTSUPP);
+	} else if (is("bind_too_early")) {
+		struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+		struct ibv_mw_bind bind = { 0 };
+
+		CHECK(mw && ibv_bind_mw(make_qp(pd, cq, IBV_QPT_RC), mw, &bind) == EINVAL);
+	} else if (is("prefetch_of_pinned")) {
+		struct ibv_mr *mr = ibv_reg_mr(pd, memory, LENGTH, FULL_ACCESS);
+		struct ibv_sge sge = { (uintptr_t)memory, LENGTH, mr->lkey };
+
+		CHECK(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));
+	} else if (is("err_to_rts")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
+
+		CHECK(!ibv_modify_qp(made, &attr, IBV_QP_STATE));
+		attr.qp_state = IBV_QPS_RTS;
+		CHECK(ibv_modify_qp(made, &attr, IBV_QP_STATE) == EINVAL);
+	} else if (is("cq_too_small")) {
+		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
+		struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = IBV_SEND_SIGNALED };
+
+		start_qp(made, made->qp_num);
+		for (int i = 0; i < 8; i++)
+			CHECK(!post_send(made, &wr));
+		CHECK(ibv_resize_cq(cq, 1) == EINVAL);
+	} else if (is("domain_of_no_file")) {
+		CHECK(!open_domain(context, 999, O_CREAT) && errno == EBADF);
 	} else if (is("comp_vector")) {
 		CHECK(!ibv_create_cq(context, 64, NULL, NULL, 1000));
 	} else if (is("max_send_wr")) {

@@ -30,7 +30,7 @@ static struct queues make_queues(const char *how)
 			 .max_inline_data = 128 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ,
 	};
 	struct queues queues = { 0 };
 
@@ -89,6 +89,27 @@ static int build_sends(const struct queues *queues, int count, size_t num_sge)
 	return ibv_wr_complete(qp);
 }
 
+static int build_wrongly(const struct queues *queues, const char *how)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(queues->qp);
+	const struct ibv_sge *sge = queues->sge;
+
+	ibv_wr_start(qp);
+	if (!strcmp(how, "builder_inline_read"))
+		ibv_wr_rdma_read(qp, 0, 0);
+	else if (!strcmp(how, "builder_not_asked_for"))
+		ibv_wr_rdma_write(qp, 0, 0);
+	else if (strcmp(how, "builder_not_begun"))
+		ibv_wr_send(qp);
+	if (!strcmp(how, "builder_no_ah"))
+		ibv_wr_set_ud_addr(qp, NULL, 1, QKEY);
+	if (!strncmp(how, "builder_inline", strlen("builder_inline")))
+		ibv_wr_set_inline_data(qp, buffer, 129);
+	else
+		ibv_wr_set_sge(qp, sge->lkey, sge->addr, sge->length);
+	return ibv_wr_complete(qp);
+}
+
 static int post_one_receive(struct queues *queues, const char *how)
 {
 	struct ibv_recv_wr wr = { .wr_id = 2, .sg_list = queues->sge, .num_sge = 1 }, *bad;
@@ -121,6 +142,8 @@ int main(int argc, char **argv)
 		CHECK(build_sends(&queues, 1, 9));
 	else if (!strcmp(how, "builder_full"))
 		CHECK(build_sends(&queues, DEPTH + 1, 1));
+	else if (!strncmp(how, "builder_", strlen("builder_")))
+		CHECK(build_wrongly(&queues, how));
 	else if (strstr(how, "recv") || strstr(how, "srq"))
 		CHECK(post_one_receive(&queues, how));
 	else

@@ -303,6 +303,82 @@ static void send_while_drained(struct scene *scene)
 	send_to(scene, 0, 0);
 }
 
+static void reset_the_sender(struct scene *scene)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = &sge,
+				  .num_sge = 1 };
+
+	/* One completes, and nobody receives the other. */
+	for (int i = 0; i < 5; i++)
+		CHECK(!post_send(scene->sender[0], &wr));
+	for (int i = 0; i < 3; i++)
+		poll_one(scene->send_cq);
+	CHECK(!ibv_modify_qp(scene->sender[0], &attr, IBV_QP_STATE));
+	poll_for_ever(scene->send_cq, NULL);
+}
+
+/* How many receives are there for a further message: none, or those that RESET has dropped. */
+static void wait_without_receives(struct scene *scene, bool reset)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	for (int i = 0; i < 4 && !reset; i++) {
+		send_to(scene, 0, 0);
+		poll_one(scene->cq[0]);
+	}
+	if (reset)
+		CHECK(!ibv_modify_qp(scene->receiver[0], &attr, IBV_QP_STATE));
+	poll_for_ever(scene->cq[0], NULL);
+}
+
+static struct ibv_qp_ex *make_builder(struct scene *scene)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = scene->send_cq,
+		.recv_cq = scene->send_cq,
+		.cap = { 16, 16, 1, 1, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = scene->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(scene->context, &attr);
+
+	CHECK(qp);
+	start_qp(qp, qp->qp_num);
+	return ibv_qp_to_qp_ex(qp);
+}
+
+static void begin_twice(struct ibv_qp_ex *qp)
+{
+	ibv_wr_start(qp);
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, 0, 0, 0);
+	ibv_wr_start(qp);
+}
+
+static void begin_polling_twice(struct scene *scene)
+{
+	struct ibv_cq_init_attr_ex init = { .cqe = 15 };
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(scene->context, &init);
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_qp *qp;
+
+	CHECK(cq);
+	qp = make_qp(scene->pd, ibv_cq_ex_to_cq(cq), IBV_QPT_RC);
+	start_qp(qp, qp->qp_num);
+	CHECK(!post_send(qp, &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
+						    .send_flags = IBV_SEND_SIGNALED }));
+	while (ibv_start_poll(cq, &attr))
+		;
+	CHECK(!ibv_start_poll(cq, &attr));
+}
+
 static void nothing(int number)
 {
 	(void)number;
@@ -358,6 +434,14 @@ int main(int argc, char **argv)
 		reset_the_receiver(&scene);
 	} else if (!strcmp(how, "no_peer")) {
 		wait_for_nobody(&scene);
+	} else if (!strcmp(how, "dropped_sends")) {
+		reset_the_sender(&scene);
+	} else if (!strcmp(how, "no_receives") || !strcmp(how, "own_dropped_receives")) {
+		wait_without_receives(&scene, !strcmp(how, "own_dropped_receives"));
+	} else if (!strcmp(how, "not_completed")) {
+		begin_twice(make_builder(&scene));
+	} else if (!strcmp(how, "not_ended")) {
+		begin_polling_twice(&scene);
 	} else if (!strcmp(how, "in_sqd")) {
 		send_while_drained(&scene);
 	} else if (!strcmp(how, "wrong_cq")) {
