@@ -302,10 +302,8 @@ static int check_places(struct daemon *daemon)
 		struct interface interface;
 
 		if (options->settings.efa &&
-		    (options->settings.wire || options->settings.infiniband ||
-		     options->settings.profile)) {
-			log_error("%s: --model efa: has no --wire, no --link-layer ib and no "
-				  "--profile",
+		    (options->settings.infiniband || options->settings.profile)) {
+			log_error("%s: --model efa: has no --link-layer ib and no --profile",
 				  options->name);
 			return 2;
 		}

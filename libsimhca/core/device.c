@@ -339,6 +339,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 		     device->mem);
 	fill_attr(&device->config, &device->mem->attr);
 	fill_port(&device->config, &device->mem->port);
+	atomic_init(&device->wire_mtu, atomic_load(&device->mem->port.active_mtu));
 	if (config->efa) {
 		fill_efa_attr(&device->config, &device->mem->attr);
 		fill_efa_port(&device->mem->port);
@@ -465,7 +466,9 @@ void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes)
 
 	while (mtu < IBV_MTU_4096 && 128u << mtu < bytes)
 		mtu++;
-	atomic_store(&device->mem->port.active_mtu, mtu);
+	atomic_store(&device->wire_mtu, mtu);
+	if (!device->config.efa)
+		atomic_store(&device->mem->port.active_mtu, mtu);
 }
 
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid)

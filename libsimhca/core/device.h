@@ -16,6 +16,8 @@ struct simhca_mcast_group;
 
 #define SIMHCA_MCAST_BUCKETS 1024u
 struct efa_qp;
+struct simhca_packet;
+struct simhca_wire_datagram;
 struct simhca_qp;
 struct simhca_srq;
 struct simhca_stats_block;
@@ -36,6 +38,15 @@ struct simhca_device {
 	struct efa_qp *_Atomic
 		*efa_qps; /* by QPN - 1, config.max_qp of them; NULL: no EFA device */
 	uint32_t next_efa_qp;
+	/*
+	 * Takes what comes by the wire for one of these. Inside the wire's lock; false: nobody wants
+	 * it. NULL: no context of it was opened yet.
+	 */
+	/* The path MTU on it, enum ibv_mtu; what programs see of it is EFA's. */
+	_Atomic uint32_t wire_mtu;
+	bool (*_Atomic efa_take)(struct simhca_device *device, const struct simhca_packet *packet,
+				 const uint8_t *payload,
+				 const struct simhca_wire_datagram *datagram);
 	struct simhca_srq *_Atomic *srqs; /* XRC SRQs by SRQN slot */
 	struct simhca_numbers qpns, srqns;
 	uint32_t next_key_index;

@@ -20,12 +20,13 @@
 #include <pthread.h>
 
 #define SIMHCA_LOCKS(LOCK)                                                                         \
+	LOCK(EFA_WORK)	/* of a context: tried only, and held like a QP's requester lock */        \
 	LOCK(RECEIVE)	/* simhcad: datagrams are handed in in their order */                      \
 	LOCK(SOCKETS)	/* simhcad: the sockets of the wire */                                     \
 	LOCK(ALONE)	/* whose first atomic waits for programs' steps */                         \
 	LOCK(FABRIC)	/* lists of devices, engines, guards and steps */                          \
 	LOCK(WIRE)	/* a QP is looked up, and its inbox filled */                              \
-	LOCK(INBOX)	/* of a QP */                                                              \
+	LOCK(INBOX)	/* of a QP, or of a context of an EFA device */                            \
 	LOCK(POOL)	/* memory of packets that come by the wire */                              \
 	LOCK(GMPS)	/* MADs that have come by the wire */                                      \
 	LOCK(WAYS)	/* QPs that share a way on the wire */                                     \
@@ -36,7 +37,6 @@
 	LOCK(SRQ)                                                                                  \
 	LOCK(LEFT) /* receives that somebody who is gone had claimed */                            \
 	LOCK(CQ)                                                                                   \
-	LOCK(EFA_WORK)	/* of a context: tried only, and held like a QP's requester lock */        \
 	LOCK(EFA)	/* of a context: its address handles; who watches its doorbells */         \
 	LOCK(EFA_QUEUE) /* a CQ or RQ of an EFA device */                                          \
 	LOCK(WINDOW)	/* the key of a memory window */                                           \

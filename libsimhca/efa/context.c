@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/lock.h"
-#include "objects.h"
+#include "wire.h"
 
 static void free_efa(struct simhca_efa *efa)
 {
@@ -38,6 +38,10 @@ int simhca_efa_open(struct simhca_context *context, struct simhca_why *why)
 	simhca_mutex_init(&efa->work, SIMHCA_LOCK_EFA_WORK);
 	simhca_mutex_init(&efa->watch_lock, SIMHCA_LOCK_EFA);
 	simhca_mutex_init(&efa->ah_lock, SIMHCA_LOCK_EFA);
+	simhca_mutex_init(&efa->inbox_lock, SIMHCA_LOCK_INBOX);
+	efa->inbox_end = &efa->inbox;
+	if (context->device->config.wire)
+		atomic_store(&context->device->efa_take, efa_wire_take);
 	context->efa = efa;
 	simhca_engine_rings(context, &efa->task);
 	return 0;
@@ -54,6 +58,8 @@ void simhca_efa_close(struct simhca_context *context)
 	pthread_mutex_destroy(&efa->work);
 	pthread_mutex_destroy(&efa->watch_lock);
 	pthread_mutex_destroy(&efa->ah_lock);
+	efa_wire_close(efa);
+	pthread_mutex_destroy(&efa->inbox_lock);
 	free_efa(efa);
 	context->efa = NULL;
 }

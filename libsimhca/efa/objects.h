@@ -15,8 +15,11 @@
 #include "core/usage.h"
 
 #define EFA_AHS 4096u  /* different GIDs that address handles of one context lead to */
+#define EFA_PARTS 128u /* messages of other hosts of which some packets are missing */
 #define EFA_PAGE 4096u /* bytes; of doorbells a QP has one */
 #define EFA_RQ_DOORBELL (EFA_PAGE / 2) /* where it is there; the SQ's is in front */
+
+struct simhca_arrival;
 
 /* A key for mmap() is an offset in whole pages: which object, and what of it. */
 enum efa_mapping {
@@ -96,6 +99,11 @@ struct efa_message {
 	uint32_t corrupt_at;
 };
 
+struct efa_flight;
+struct efa_heard;
+struct efa_parts;
+struct efa_route;
+
 struct efa_qp {
 	struct simhca_context *context;
 	struct simhca_pd *pd;
@@ -128,6 +136,13 @@ struct efa_qp {
 	uint32_t shuffle; /* of random numbers */
 	uint32_t taken;	  /* messages so far, modulo 2^32 */
 	uint32_t psn;	  /* of its next packet in a trace */
+	/* To and from other hosts (wire.h). */
+	struct efa_flight *flights; /* utlist */
+	uint32_t flight_count;
+	uint32_t datagrams;	  /* sent, modulo 2^32 */
+	struct efa_route *routes; /* uthash */
+	struct efa_heard *heard;  /* uthash */
+	uint64_t wire_due_ns;	  /* when something is to be sent again; 0: never */
 	/* Of these counts the sender's are written by who has its work lock, the receiver's by any sender. */
 	struct simhca_usage *usage;
 	/* count and waiting, for who watches. */
@@ -159,7 +174,13 @@ struct simhca_efa {
 	uint32_t left;		      /* of this turn */
 	struct efa_list qps;	      /* struct efa_qp; config.max_qp */
 	struct efa_list notified_cqs; /* struct efa_cq with a channel; config.max_cq */
-	uint8_t *bounce;	      /* SIMHCA_EFA_MTU bytes */
+	uint8_t *bounce;	      /* SIMHCA_EFA_MTU bytes, behind room for a GRH */
+	/* What has come from other hosts, the oldest first: under its lock. */
+	pthread_mutex_t inbox_lock;
+	struct simhca_arrival *inbox, **inbox_end;
+	uint32_t arrivals;
+	struct efa_parts *parts[EFA_PARTS];
+	uint64_t parts_clock;
 	pthread_mutex_t watch_lock;
 	atomic_int userfaultfd; /* -1: none */
 	pthread_mutex_t ah_lock;
@@ -212,9 +233,9 @@ bool efa_cq_look(struct efa_cq *cq);
 /* work.c */
 bool efa_work(struct simhca_worker *worker, struct simhca_task *task);
 
-/* message.c, under the work lock. What has become of a message: */
+/* message.c, under the work lock, but for what ends.c has. What has become of a message: */
 enum efa_outcome {
-	EFA_DONE, /* it has completed */
+	EFA_DONE, /* it has completed, or wire_send.c has it */
 	EFA_GOES_ON,
 	EFA_WAITS, /* its receiver is not ready */
 };
@@ -236,7 +257,9 @@ void efa_show(struct efa_qp *qp);
 /* A message has completed, or met no receive: under the sender's work lock. */
 void efa_count_sent(struct simhca_worker *worker, struct efa_qp *qp,
 		    const struct efa_message *message, enum efa_status status);
+/* peer NULL: it is not here, and counts by itself: */
 void efa_count_not_ready(struct efa_qp *qp, struct efa_qp *peer);
+void efa_count_without_recv(struct efa_qp *qp);
 /* A message has taken a receive of the peer's. */
 void efa_count_received(struct efa_qp *peer, uint64_t bytes);
 
@@ -244,7 +267,7 @@ void efa_count_received(struct efa_qp *peer, uint64_t bytes);
 void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct efa_qp *peer,
 		const struct efa_message *message, enum efa_status status);
 /* The receive that it has taken does, too. */
-void efa_report_recv(const struct efa_qp *qp, const struct efa_qp *peer, uint16_t req_id,
+void efa_report_recv(const struct efa_qp *qp, uint32_t sender_qpn, uint16_t req_id,
 		     enum efa_status status, enum simhca_reason reason);
 
 /* trace.c, while the tap is on; inside a guard. Of a message that has taken a receive of the peer's: */

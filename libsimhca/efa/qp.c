@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/lock.h"
-#include "objects.h"
+#include "wire.h"
 
 static int check_ring(const char *name, uint32_t bytes, uint32_t entry, uint32_t most,
 		      struct simhca_why *why)
@@ -187,6 +187,8 @@ int simhca_efa_destroy_qp(struct simhca_context *context, uint32_t handle, struc
 	atomic_compare_exchange_strong(&context->device->efa_qps[qp->qpn - 1], &ours, NULL);
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
+	simhca_wire_synchronize(context->device->fabric);
+	efa_wire_forget(qp);
 	count_users(qp, (uint32_t)-1);
 	simhca_usage_sum(qp->usage, &context->past);
 	simhca_object_remove(context, SIMHCA_OBJ_EFA_QP, handle);
@@ -261,6 +263,7 @@ static void reset(struct efa_qp *qp)
 	qp->sq_ci = 0;
 	qp->count = qp->waiting = 0;
 	qp->late_ns = 0;
+	efa_wire_forget(qp);
 	simhca_usage_forget(qp->usage);
 	qp->taken = 0;
 	efa_show(qp);

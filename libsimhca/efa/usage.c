@@ -4,7 +4,7 @@
 
 void efa_show(struct efa_qp *qp)
 {
-	atomic_store_explicit(&qp->shown_count, qp->count, memory_order_relaxed);
+	atomic_store_explicit(&qp->shown_count, qp->count + qp->flight_count, memory_order_relaxed);
 	atomic_store_explicit(&qp->shown_waiting, qp->waiting, memory_order_relaxed);
 }
 
@@ -31,14 +31,20 @@ void efa_count_sent(struct simhca_worker *worker, struct efa_qp *qp,
 		simhca_usage_end(usage, simhca_engine_now(worker->engine));
 }
 
-void efa_count_not_ready(struct efa_qp *qp, struct efa_qp *peer)
+void efa_count_without_recv(struct efa_qp *qp)
 {
 	bool any_yet;
 
-	efa_recvs(peer, &any_yet);
+	efa_recvs(qp, &any_yet);
 	if (!any_yet)
-		count_at(&peer->usage->too_early, 1);
-	count_at(&peer->usage->no_receive, 1);
+		count_at(&qp->usage->too_early, 1);
+	count_at(&qp->usage->no_receive, 1);
+}
+
+void efa_count_not_ready(struct efa_qp *qp, struct efa_qp *peer)
+{
+	if (peer)
+		efa_count_without_recv(peer);
 	if (qp->srd)
 		simhca_usage_add(&qp->usage->rnr_naks, 1);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/lock.h"
-#include "objects.h"
+#include "wire.h"
 
 #define MESSAGES_AT_A_TIME 16 /* of a QP */
 /* Of all QPs of a context, until others have the engine: a message is one, */
@@ -54,8 +54,8 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 		efa_fail(qp);
 		return true;
 	}
-	for (; taken < posted && taken < MESSAGES_AT_A_TIME && qp->count < qp->sq_entries &&
-	       qp->context->efa->left;
+	for (; taken < posted && taken < MESSAGES_AT_A_TIME &&
+	       qp->count + qp->flight_count < qp->sq_entries && qp->context->efa->left;
 	     taken++) {
 		struct efa_message *message = &qp->messages[qp->count];
 		struct efa_send_wqe wqe;
@@ -172,6 +172,8 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 	} else if (qp->count) {
 		worked |= carry_some(worker, qp, now);
 	}
+	if (qp->flights)
+		worked |= efa_wire_serve(worker, qp, now);
 	efa_show(qp);
 	return worked;
 }
@@ -225,15 +227,16 @@ static uint64_t until_retry(struct simhca_efa *efa, uint64_t now)
 
 	for (uint32_t i = 0; i < atomic_load(&efa->qps.count); i++) {
 		const struct efa_qp *qp = atomic_load(&efa->qps.items[i]);
-		uint64_t left;
+		uint64_t left, at[3];
 
 		if (!qp)
 			continue;
-		for (int late = 0; late < 2; late++) {
-			uint64_t at = late ? qp->late_ns : qp->waiting ? qp->retry_ns : 0;
-
-			left = at > now ? at - now : 1;
-			if (at && (!least || left < least))
+		at[0] = qp->late_ns;
+		at[1] = qp->waiting ? qp->retry_ns : 0;
+		at[2] = qp->wire_due_ns;
+		for (int which = 0; which < 3; which++) {
+			left = at[which] > now ? at[which] - now : 1;
+			if (at[which] && (!least || left < least))
 				least = left;
 		}
 	}
@@ -267,7 +270,7 @@ static bool look(struct simhca_worker *worker, struct simhca_efa *efa, bool *idl
 		return false;
 	}
 	efa_doorbells_open(worker, efa);
-	if (serve_all(worker, efa, now)) {
+	if (efa_wire_arrived(worker, efa, now) | serve_all(worker, efa, now)) {
 		efa->idle_ns = 0;
 		return true;
 	}
@@ -304,6 +307,7 @@ bool efa_work(struct simhca_worker *worker, struct simhca_task *task)
 	atomic_store(&efa->again, false);
 	more = look(worker, efa, &idle);
 	pthread_mutex_unlock(&efa->work);
+	simhca_worker_send(worker);
 	if (idle && worker->engine->config.yields)
 		sched_yield();
 	return more || atomic_load(&efa->again);

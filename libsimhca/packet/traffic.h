@@ -30,6 +30,7 @@ static inline struct simhca_traffic simhca_traffic_of(const struct simhca_packet
 		[SIMHCA_PKT_READ_RESPONSE] = AETH,
 		[SIMHCA_PKT_ATOMIC_ACK] = AETH + 8,
 		[SIMHCA_PKT_CNP] = 16,
+		[SIMHCA_PKT_EFA] = 0,
 	};
 	uint32_t mtu = 128u << (packet->mtu ? packet->mtu : 5);
 	struct simhca_traffic traffic = { .packets = simhca_psn_count(packet->length, mtu) };

@@ -45,6 +45,7 @@ static bool execute(struct simhca_request *request)
 	case SIMHCA_PKT_READ_RESPONSE:
 	case SIMHCA_PKT_ATOMIC_ACK:
 	case SIMHCA_PKT_CNP:
+	case SIMHCA_PKT_EFA:
 		break;
 	}
 	simhca_reply_nothing(request, SIMHCA_REASON_NONE);

@@ -85,6 +85,7 @@ static void repeat(struct simhca_request *request)
 	case SIMHCA_PKT_READ_RESPONSE:
 	case SIMHCA_PKT_ATOMIC_ACK:
 	case SIMHCA_PKT_CNP:
+	case SIMHCA_PKT_EFA:
 		return;
 	}
 	simhca_request_count(request);

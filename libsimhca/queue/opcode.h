@@ -24,6 +24,8 @@ enum simhca_packet_op {
 	SIMHCA_PKT_ATOMIC_ACK,
 	/* Of a wire alone, and of no message: the network marked what came (annex A17.9.3). */
 	SIMHCA_PKT_CNP,
+	/* Likewise, of EFA devices: the payload says the rest (efa/wire_format.h). */
+	SIMHCA_PKT_EFA,
 };
 
 enum simhca_op_property {

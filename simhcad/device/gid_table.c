@@ -46,6 +46,8 @@ static void make_first(union simhca_gid *gid, const struct gid_source *source)
 
 	if (source->infiniband || source->guid_only || !interface)
 		from_guid(gid, source->guid);
+	else if (source->single && interface->num_addresses)
+		memcpy(gid->raw, &interface->addresses[0], sizeof(gid->raw));
 	else if (!IN6_IS_ADDR_UNSPECIFIED(&interface->link_local))
 		memcpy(gid->raw, &interface->link_local, sizeof(gid->raw));
 	else if (interface->has_mac)
@@ -92,7 +94,7 @@ bool gid_table_update(struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES],
 	for (int i = 1; i < SIMHCA_GID_ENTRIES; i++)
 		if (!interface_has(interface, &next[i].gid))
 			memset(&next[i], 0, sizeof(next[i]));
-	for (unsigned int i = 0; interface && i < interface->num_addresses; i++)
+	for (unsigned int i = 0; interface && !source->single && i < interface->num_addresses; i++)
 		if (!table_has(next, &interface->addresses[i]))
 			add(next, &interface->addresses[i]);
 	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++) {

@@ -6,7 +6,7 @@
  * MAC address, else (the loopback interface) from the node GUID. The others are the IPv4
  * addresses, mapped into IPv6, then the global IPv6 addresses; an address keeps its entry as long
  * as it exists. The last entry always stays empty. On InfiniBand there is entry 0 alone, made
- * from the GUID.
+ * from the GUID; so it is on EFA, or with a wire made of the first address that other networks reach.
  */
 #ifndef SIMHCAD_GID_TABLE_H
 #define SIMHCAD_GID_TABLE_H
@@ -34,7 +34,8 @@ struct interface {
 struct gid_source {
 	const struct interface *interface; /* NULL: it does not exist */
 	uint64_t guid;			   /* host order */
-	bool infiniband;		   /* or EFA: one entry, from the GUID */
+	bool infiniband;		   /* or EFA without a wire: one entry, from the GUID */
+	bool single;	/* EFA with a wire: one entry, the first global address */
 	bool guid_only; /* entry 0 from the GUID, as another device has the interface's own */
 };
 

@@ -135,7 +135,9 @@ static bool follow(struct device *device)
 	struct gid_source source = {
 		.interface = exists && !device->hides_gids ? &interface : NULL,
 		.guid = node_guid(device),
-		.infiniband = device->options->settings.infiniband || device->options->settings.efa,
+		.infiniband = device->options->settings.infiniband ||
+			      (device->options->settings.efa && !device->options->settings.wire),
+		.single = device->options->settings.efa,
 		.guid_only = device->guid_only,
 	};
 	bool up = exists && interface.up && !device->down_by_rule;

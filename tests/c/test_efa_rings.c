@@ -152,6 +152,8 @@ static void a_turn_ends(void **state)
 {
 	struct efa_end *end = end_new(*state, 64);
 
+	if (world_has_wire(*state))
+		skip(); /* messages complete when they are answered */
 	for (unsigned int i = 0; i < 64; i++)
 		for (uint16_t n = 0; n < EFA_ENTRIES; n++) {
 			efa_post_recv(end, end->qp[i], n);
@@ -332,8 +334,9 @@ static void a_reset_forgets_who_waits(void **state)
 	for (uint16_t n = 0; n < 5; n++)
 		efa_post_send(end, end->qp[0], end->qp[1], n);
 	efa_let_work(*state, end); /* no receive is there */
-	assert_int_equal(end->qp[0]->waiting, 5);
+	assert_int_equal(end->qp[0]->waiting + end->qp[0]->flight_count, 5);
 	efa_start(end->qp[0]);
+	rounds(*state, 10); /* what is under way on a wire comes, as there it may */
 	for (uint16_t n = 0; n < EFA_ENTRIES; n++)
 		efa_post_recv(end, end->qp[1], n);
 	efa_post_send(end, end->qp[0], end->qp[1], 77);

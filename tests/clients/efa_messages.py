@@ -153,4 +153,5 @@ def main():
     expect('awake', exchange(other, there, onward, 100))
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -16,6 +16,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,8 @@ static void wait_for(unsigned int count)
 		} else if (ret != -FI_EAGAIN || time(NULL) > end) {
 			fprintf(stderr, "nothing completes: %s\n", fi_strerror((int)-ret));
 			exit(1);
+		} else {
+			sched_yield(); /* the other program and the devices may want this CPU */
 		}
 	}
 }

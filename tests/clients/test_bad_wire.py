@@ -34,8 +34,8 @@ def bad_wire(programs):
 
 
 @contextlib.contextmanager
-def joined(bad_wire, **fate):
-    """Two hosts; fate is what bad_wire.c says of the wire between them. Also the program."""
+def joined(bad_wire, options=(), **fate):
+    """Two hosts, with devices of these options; fate is what bad_wire.c says of the wire between them. Also the program."""
     started = []
 
     def join(first, second, name, mtu, addresses):
@@ -49,7 +49,7 @@ def joined(bad_wire, **fate):
 
     print(f"SIMHCA_SEED={SEED}")
     try:
-        with two_hosts(1500, join=join) as hosts:
+        with two_hosts(1500, *options, join=join) as hosts:
             try:
                 yield hosts, started[0]
             finally:

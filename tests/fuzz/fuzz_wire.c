@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "efa/wire_format.h"
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
 
@@ -27,6 +28,22 @@ static void check_icrc(const struct simhca_packet *packet, uint8_t *bytes, size_
 	REQUIRE(path.ip_id == (packet->ack_req ? (uint16_t)packet->dest_qpn : 0));
 }
 
+/* What EFA devices tell each other: what is let through has its place in a parcel. */
+static void check_efa(const uint8_t *payload, uint64_t length)
+{
+	struct efa_wire_header header;
+	uint8_t again[EFA_WIRE_HEADER];
+	uint64_t data;
+
+	if (!efa_wire_decode(payload, length, &header))
+		return;
+	data = length - EFA_WIRE_HEADER;
+	REQUIRE(header.offset + data <= EFA_WIRE_PARCEL);
+	REQUIRE(!data || header.offset / header.unit < EFA_WIRE_PACKETS);
+	efa_wire_encode(&header, again);
+	REQUIRE(efa_wire_decode(again, length, &header));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct simhca_wire_path path = { .source_port = SIMHCA_WIRE_PORT };
@@ -41,6 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	REQUIRE(payload >= data + SIMHCA_BTH_BYTES && packet.length <= size);
 	REQUIRE(payload + packet.length + SIMHCA_ICRC_BYTES <= data + size);
+	if (packet.op == SIMHCA_PKT_EFA)
+		check_efa(payload, packet.length);
 	length = simhca_bth_encode(&packet, headers);
 	REQUIRE(length == (size_t)(payload - data));
 	REQUIRE(headers[0] == data[0]);

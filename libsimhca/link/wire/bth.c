@@ -68,6 +68,9 @@ enum service { SERVICE_RC = 0, SERVICE_UC = 1, SERVICE_UD = 3, SERVICE_XRC = 5 }
 #define CNP_RESERVED 16
 #define BECN 0x40u
 
+/* Of those that are a manufacturer's (table 38: 11000000 to 11111111). */
+#define EFA_OPCODE 0xc0u
+
 #define SOLICITED 0x80u
 #define PAD_SHIFT 4
 #define VERSION_MASK 0x0fu
@@ -246,6 +249,18 @@ static size_t encode_cnp(const struct simhca_packet *packet, uint8_t *at)
 	return SIMHCA_BTH_BYTES + CNP_RESERVED;
 }
 
+static size_t encode_efa(const struct simhca_packet *packet, uint8_t *at)
+{
+	memset(at, 0, SIMHCA_BTH_BYTES);
+	at[0] = EFA_OPCODE;
+	at[1] = (uint8_t)(simhca_pad(packet->length) << PAD_SHIFT);
+	at[2] = (uint8_t)(PKEY_DEFAULT >> 8);
+	at[3] = (uint8_t)PKEY_DEFAULT;
+	put24(at + 5, packet->dest_qpn);
+	put24(at + 9, packet->psn);
+	return SIMHCA_BTH_BYTES;
+}
+
 size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIMHCA_HEADERS_MOST])
 {
 	const struct operation *operation = find_operation(packet);
@@ -255,6 +270,8 @@ size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIM
 
 	if (packet->op == SIMHCA_PKT_CNP)
 		return encode_cnp(packet, headers);
+	if (packet->op == SIMHCA_PKT_EFA)
+		return encode_efa(packet, headers);
 	if (!operation || !find_service(packet->transport, &service) ||
 	    !service_has(service, operation))
 		return 0;
@@ -386,6 +403,18 @@ enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 		return length == SIMHCA_BTH_BYTES + CNP_RESERVED + SIMHCA_ICRC_BYTES
 			       ? SIMHCA_WIRE_OK
 			       : SIMHCA_WIRE_BAD_LENGTH;
+	}
+	if (datagram[0] == EFA_OPCODE) {
+		behind = (datagram[1] >> PAD_SHIFT & 3) + SIMHCA_ICRC_BYTES;
+		if (length < SIMHCA_BTH_BYTES + behind)
+			return SIMHCA_WIRE_TOO_SHORT;
+		packet->op = SIMHCA_PKT_EFA;
+		packet->dest_qpn = get24(datagram + 5);
+		packet->psn = get24(datagram + 9);
+		packet->first = packet->last = true;
+		packet->length = length - SIMHCA_BTH_BYTES - behind;
+		*payload = datagram + SIMHCA_BTH_BYTES;
+		return SIMHCA_WIRE_OK;
 	}
 	service = (enum service)(datagram[0] >> SERVICE_SHIFT);
 	operation = &operations[datagram[0] & OPERATION_MASK];

@@ -3,6 +3,9 @@
  * The transport headers in bytes: BTH and the extended headers behind it (IBTA vol. 1, chapter 9.2
  * and 9.3; annexes A14, XRC, and A19, FLUSH and ATOMIC WRITE), to and from struct simhca_packet.
  *
+ * Of EFA devices, whose own packets are not public, there is a BTH, with an opcode that the specification
+ * leaves to manufacturers, and a payload, which the devices know.
+ *
  * What is decoded comes from a stranger. A packet that is well formed by itself can still make no
  * sense where it arrives: that is the responder's and the completer's to judge.
  */

@@ -152,6 +152,57 @@ static void acknowledge(struct simhca_worker *worker, struct simhca_qp *qp,
 	worker->outgoing.send = send_all;
 }
 
+/* Its headers and payload, but for the ICRC: how many bytes. */
+static size_t write_parts(const struct simhca_packet *packet, const struct simhca_wire_parts *parts,
+			  uint8_t *at)
+{
+	const size_t headers = simhca_bth_encode(packet, at);
+	const uint32_t payload = parts->head_bytes + parts->rest_bytes;
+
+	memcpy(at + headers, parts->head, parts->head_bytes);
+	if (parts->rest_bytes)
+		memcpy(at + headers + parts->head_bytes, parts->rest, parts->rest_bytes);
+	memset(at + headers + payload, 0, simhca_pad(payload));
+	return headers + payload + simhca_pad(payload);
+}
+
+void simhca_wire_put_parts(struct simhca_worker *worker, struct simhca_device *device,
+			   const struct simhca_wire_path *path, uint8_t traffic_class,
+			   const struct simhca_packet *packet,
+			   const struct simhca_wire_parts *parts)
+{
+	struct simhca_outbox *outbox = outbox_of(device->fabric->wire, worker);
+	uint8_t *at;
+
+	if (!outbox)
+		return;
+	put_ack(outbox);
+	at = outbox->bytes + outbox->used;
+	simhca_stats_sent(worker, device, packet);
+	worker->outgoing.send = send_all;
+	put_datagram(outbox, path, traffic_class, at, write_parts(packet, parts, at), false);
+}
+
+void simhca_wire_send_parts(struct simhca_device *device, const struct simhca_wire_path *path,
+			    uint8_t traffic_class, const struct simhca_packet *packet,
+			    const struct simhca_wire_parts *parts)
+{
+	uint8_t datagram[SIMHCA_DATAGRAM_MOST(SIMHCA_WIRE_PAYLOAD_MOST)];
+	size_t length = write_parts(packet, parts, datagram);
+
+	simhca_icrc_put(path, datagram, length);
+	length += SIMHCA_ICRC_BYTES;
+	if (simhca_tap_is_on(device->fabric))
+		simhca_tap_datagram(device->fabric, path, traffic_class, datagram, length);
+	simhca_wire_send_runs(device->fabric->wire,
+			      &(struct simhca_wire_run){ .path = *path,
+							 .traffic_class = traffic_class,
+							 .bytes = datagram,
+							 .length = length,
+							 .segment = length },
+			      1);
+}
+
 struct simhca_handover simhca_wire_carry(struct simhca_worker *worker, struct simhca_qp *qp,
 					 const struct simhca_packet *packet,
 					 const struct simhca_wire_path *path, uint8_t traffic_class)

@@ -30,24 +30,11 @@ bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *
 	const struct simhca_wire_path path = { .source = *sgid,
 					       .destination = av->dgid,
 					       .source_port = SIMHCA_WIRE_PORT };
-	uint8_t datagram[SIMHCA_DATAGRAM_MOST(SIMHCA_MAD_BYTES)];
-	size_t length = simhca_bth_encode(&packet, datagram);
+	const struct simhca_wire_parts parts = { .head = mad, .head_bytes = SIMHCA_MAD_BYTES };
 
 	if (!av->is_global || simhca_wire_is_local(device, av))
 		return false;
-	memcpy(datagram + length, mad, SIMHCA_MAD_BYTES);
-	length += SIMHCA_MAD_BYTES;
-	simhca_icrc_put(&path, datagram, length);
-	length += SIMHCA_ICRC_BYTES;
-	if (simhca_tap_is_on(device->fabric))
-		simhca_tap_datagram(device->fabric, &path, av->traffic_class, datagram, length);
-	simhca_wire_send_runs(wire,
-			      &(struct simhca_wire_run){ .path = path,
-							 .traffic_class = av->traffic_class,
-							 .bytes = datagram,
-							 .length = length,
-							 .segment = length },
-			      1);
+	simhca_wire_send_parts(device, &path, av->traffic_class, &packet, &parts);
 	return true;
 }
 

@@ -99,6 +99,16 @@ static bool notified(struct simhca_qp *qp, const struct simhca_wire_path *path)
 	return true;
 }
 
+/* The device's QPs are of a kind of their own. Under the lock. */
+static bool put_efa(struct simhca_device *device, const struct simhca_packet *packet,
+		    const uint8_t *payload, const struct simhca_wire_datagram *datagram)
+{
+	bool (*take)(struct simhca_device *, const struct simhca_packet *, const uint8_t *,
+		     const struct simhca_wire_datagram *) = atomic_load(&device->efa_take);
+
+	return packet->op == SIMHCA_PKT_EFA && take && take(device, packet, payload, datagram);
+}
+
 /* To the QP of the device that it is for, if there is one. Under the lock. */
 static bool put(struct simhca_device *device, const struct simhca_packet *packet,
 		const uint8_t *payload, const struct simhca_wire_datagram *datagram)
@@ -109,6 +119,8 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 
 	if (!device->config.wire || !simhca_link_answers_to(device, device, &av))
 		return false;
+	if (device->config.efa || packet->op == SIMHCA_PKT_EFA)
+		return put_efa(device, packet, payload, datagram);
 	qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
 	if (!qp || qp->qpn != packet->dest_qpn || !qp->wire.inbox)
 		return false;
@@ -179,7 +191,7 @@ void simhca_wire_receive(struct simhca_fabric *fabric, struct simhca_wire_datagr
 	if (simhca_tap_is_on(fabric))
 		simhca_tap_datagram(fabric, &datagram->path, datagram->traffic_class,
 				    datagram->bytes, datagram->length);
-	if (packet.dest_qpn == SIMHCA_GMP_QPN) {
+	if (packet.dest_qpn == SIMHCA_GMP_QPN && packet.op != SIMHCA_PKT_EFA) {
 		count(simhca_gmps_put(wire, &packet, payload, datagram) ? &wire->taken
 									: &wire->unclaimed);
 		return;

@@ -10,6 +10,10 @@
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
 
+#define SIMHCA_WIRE_PAYLOAD_MOST 4096u /* of a packet */
+
+struct simhca_worker;
+
 /* Datagrams one behind the other, each of `segment` bytes but the last, which can be shorter. */
 struct simhca_wire_run {
 	struct simhca_wire_path path; /* ip_id is the first one's; each further one has one more */
@@ -111,6 +115,21 @@ bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,
 /* Sends a MAD to QP 1 of an address elsewhere; false: it is not elsewhere. */
 bool simhca_wire_send_gmp(struct simhca_device *device, const struct simhca_av *av,
 			  const union simhca_gid *sgid, const void *mad);
+/*
+ * A packet whose payload is in two parts, of memory of ours; it leaves when the step ends, or, by a thread
+ * that is in none, at once.
+ */
+struct simhca_wire_parts {
+	const void *head, *rest;
+	uint32_t head_bytes, rest_bytes; /* SIMHCA_WIRE_PAYLOAD_MOST in all */
+};
+void simhca_wire_put_parts(struct simhca_worker *worker, struct simhca_device *device,
+			   const struct simhca_wire_path *path, uint8_t traffic_class,
+			   const struct simhca_packet *packet,
+			   const struct simhca_wire_parts *parts);
+void simhca_wire_send_parts(struct simhca_device *device, const struct simhca_wire_path *path,
+			    uint8_t traffic_class, const struct simhca_packet *packet,
+			    const struct simhca_wire_parts *parts);
 /* Nothing that comes in is on its way any more to what was unlinked before; if there is a wire. */
 void simhca_wire_synchronize(struct simhca_fabric *fabric);
 void simhca_wire_free(struct simhca_fabric *fabric);

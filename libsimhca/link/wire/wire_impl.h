@@ -15,7 +15,6 @@
 
 struct simhca_av;
 
-#define SIMHCA_WIRE_PAYLOAD_MOST 4096u
 /* Payload that is taken from a program, or given to it, in one go: packets of one run. */
 #define SIMHCA_WIRE_SLICE (64u << 10)
 #define SIMHCA_WIRE_SLICE_MOST 64u

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Messages of an EFA device to and from other hosts, in parcels (wire_format.h). All of it is under the
+ * context's work lock, inside a guard, unless something else is said.
+ *
+ * The sender has a *flight* for each message, until it completes. What it sends to one QP goes by a
+ * *route*: it numbers parcels, has a window of them, and knows by the answers which are lost. The receiver
+ * remembers of each flow which parcels it has done, and with what status, so that none is done twice.
+ */
+#ifndef LIBSIMHCA_EFA_WIRE_H
+#define LIBSIMHCA_EFA_WIRE_H
+
+#include <uthash.h>
+
+#include "ends.h"
+#include "link/wire/congestion.h"
+#include "link/wire/wire_impl.h"
+#include "wire_format.h"
+
+/* Numbers of a flow that may be under way: from the oldest without an answer on. */
+#define EFA_WINDOW 128u
+
+struct efa_flight;
+
+struct efa_parcel {
+	struct efa_flight *flight; /* NULL: it is free */
+	uint32_t number, offset, length;
+	uint32_t packets; /* that it takes of the route's window */
+	bool waits;	  /* its receiver was not ready; it takes nothing of the window */
+	bool lost;	  /* later ones were answered */
+	unsigned int tries, passed, refusals;
+	uint64_t order;			    /* in which it was sent last, of the route's */
+	uint64_t first_ns, sent_ns, due_ns; /* due: it is sent again */
+};
+
+struct efa_flight {
+	struct efa_flight *prev, *next;
+	struct efa_message message;
+	struct efa_route *route;
+	uint32_t asked; /* bytes that parcels were made of */
+	bool all;	/* parcels were made of all */
+	uint32_t parcels, room;
+	struct efa_parcel parcel[];
+};
+
+/* From a QP to one of another host. */
+struct efa_route {
+	struct efa_sender to; /* the key */
+	UT_hash_handle hh;
+	struct simhca_wire_path path;
+	uint64_t flow;
+	uint32_t next; /* number */
+	bool restart;  /* the QP there does not know the flow any more */
+	uint32_t flights, parcels;
+	uint32_t under_way, arrived; /* packets; arrived counts as PSNs do */
+	uint64_t order, silent_at;   /* silent_at: of those sent by then one had no answer */
+	uint64_t heard_ns;
+	struct simhca_congestion congestion;
+	struct simhca_share share;
+	struct efa_parcel *by_number[EFA_WINDOW];
+};
+
+/* A flow that comes, and which of its parcels are done. */
+struct efa_heard {
+	struct efa_sender from; /* the key */
+	UT_hash_handle hh;
+	uint64_t flow, used_ns;
+	uint32_t highest;
+	uint8_t done[EFA_WINDOW]; /* 1 and the status; 0: it is not */
+};
+
+/* flights.c. NULL: out of memory. The message is the flight's from now on. */
+struct efa_flight *efa_flight_new(struct efa_qp *qp, const struct efa_message *message,
+				  const union simhca_gid *gid, uint64_t now);
+void efa_flight_free(struct efa_qp *qp, struct efa_flight *flight);
+/* NULL: nothing goes there. */
+struct efa_route *efa_route_find(struct efa_qp *qp, const struct efa_sender *to);
+/* Its flights' next part is a parcel, with the next number; NULL: not now. */
+struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint64_t now);
+void efa_parcel_free(struct efa_parcel *parcel);
+/* The QP is reset, or goes: all that it knows of other hosts. */
+void efa_wire_forget(struct efa_qp *qp);
+
+/* Bytes of a parcel in each packet. */
+uint32_t efa_wire_unit(const struct simhca_device *device);
+/* Sends the packets of a parcel; data NULL: it has none. */
+void efa_wire_emit(struct simhca_worker *worker, struct efa_qp *qp,
+		   const struct simhca_wire_path *path, uint32_t dest_qpn,
+		   struct efa_wire_header *header, const uint8_t *data);
+
+/* wire_send.c. The message is for a QP of another host. */
+enum efa_outcome efa_wire_begin(struct simhca_worker *worker, struct efa_qp *qp,
+				struct efa_message *message, const union simhca_gid *gid,
+				uint64_t now);
+/* Sends what may go, and again what is lost. True: something was done. */
+bool efa_wire_serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now);
+/* An answer has come; data: of EFA_WIRE_DATA. */
+void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
+		       const struct efa_sender *from, const struct efa_wire_header *header,
+		       const uint8_t *data, uint64_t now);
+
+/* wire_receive.c. For device->efa_take. */
+bool efa_wire_take(struct simhca_device *device, const struct simhca_packet *packet,
+		   const uint8_t *payload, const struct simhca_wire_datagram *datagram);
+/* Takes some of what has come. True: something had. */
+bool efa_wire_arrived(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t now);
+/* When nothing more comes: of a context. */
+void efa_wire_close(struct simhca_efa *efa);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Messages to other hosts. A parcel that is not answered is sent again: once three that were sent after
+ * it are answered, or after some round trips without an answer. Who does not answer for PATIENCE_NS is
+ * gone.
+ */
+#include <utlist.h>
+
+#include "core/fabric.h"
+#include "queue/psn.h"
+#include "wire.h"
+
+#define PASSED_IS_LOST 3u
+#define PATIENCE_NS UINT64_C(5000000000)
+#define FIRST_TIMEOUT_NS UINT64_C(100000000) /* while it is not known how long an answer takes */
+#define LAST_TIMEOUT_NS UINT64_C(500000000)  /* some are within PATIENCE_NS */
+#define FIRST_BACKOFF_NS UINT64_C(50000) /* until a receiver that was not ready is asked again */
+#define BACKOFFS 5u			 /* doublings of it */
+
+#define SILENT "the host that has the address handle's GID has not answered for 5 seconds"
+
+static uint64_t timeout_of(const struct efa_route *route, unsigned int tries)
+{
+	uint64_t timeout = FIRST_TIMEOUT_NS;
+	uint64_t adaptive = simhca_congestion_timeout(&route->congestion, tries, &timeout);
+
+	if (adaptive && adaptive < timeout)
+		timeout = adaptive;
+	return timeout < LAST_TIMEOUT_NS ? timeout : LAST_TIMEOUT_NS;
+}
+
+/* The sender's memory to the bounce buffer, as much as the parcel has. */
+static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
+			      const struct efa_parcel *parcel, uint8_t *bounce)
+{
+	struct efa_message *message = &parcel->flight->message;
+	const struct simhca_key_use use = efa_use_of(worker, qp, 0);
+	struct simhca_sgl from = { .count = 0 }, to;
+	enum simhca_reason reason;
+	enum efa_status status = EFA_STATUS_OK;
+
+	if (message->send.opcode == EFA_SEND) {
+		status = efa_gather(worker, qp, message, bounce);
+		if (status == EFA_STATUS_OK && message->corrupt && parcel->length)
+			bounce[message->corrupt_at % parcel->length] ^= 1;
+		return status;
+	}
+	if (message->send.opcode == EFA_RDMA_READ || !parcel->length)
+		return EFA_STATUS_OK;
+	efa_our_memory(&to, bounce, parcel->length);
+	if (simhca_translate_sges(&use, message->send.sge, 1, parcel->offset, parcel->length,
+				  &from) != SIMHCA_REASON_NONE)
+		status = EFA_STATUS_INVALID_LKEY;
+	else if (efa_copy(worker, qp, qp, &to, &from, parcel->length, &reason) != SIMHCA_DMA_OK)
+		status = efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
+	simhca_key_release(worker, 0);
+	simhca_guard_widen(&worker->guard);
+	return status;
+}
+
+static struct efa_wire_header header_of(const struct efa_qp *qp, const struct efa_send *send)
+{
+	static const enum efa_wire_kind kinds[] = { [EFA_SEND] = EFA_WIRE_SEND,
+						    [EFA_RDMA_READ] = EFA_WIRE_READ,
+						    [EFA_RDMA_WRITE] = EFA_WIRE_WRITE };
+
+	return (struct efa_wire_header){ .kind = qp->srd ? kinds[send->opcode] : EFA_WIRE_DATAGRAM,
+					 .has_imm = send->has_imm,
+					 .src_qpn = qp->qpn,
+					 .length = send->length,
+					 .qkey = send->qkey,
+					 .imm = send->imm,
+					 .total = send->length,
+					 .rkey = send->rkey,
+					 .va = send->remote_addr };
+}
+
+static void finish_flight(struct simhca_worker *worker, struct efa_qp *qp,
+			  struct efa_flight *flight, enum efa_status status)
+{
+	efa_finish(worker, qp, &flight->message, NULL, status);
+	efa_flight_free(qp, flight);
+}
+
+/* False: its flight has failed, and is gone. */
+static bool send_parcel(struct simhca_worker *worker, struct efa_qp *qp, struct efa_parcel *parcel,
+			uint64_t now)
+{
+	uint8_t *bounce = qp->context->efa->bounce;
+	struct efa_flight *flight = parcel->flight;
+	const struct efa_send *send = &flight->message.send;
+	struct efa_route *route = flight->route;
+	struct efa_wire_header header = header_of(qp, send);
+	enum efa_status status = gather(worker, qp, parcel, bounce);
+
+	qp->context->efa->left -= qp->context->efa->left > 0;
+	if (status != EFA_STATUS_OK) {
+		finish_flight(worker, qp, flight, status);
+		return false;
+	}
+	header.flow = route->flow;
+	header.number = parcel->number;
+	header.length = parcel->length;
+	header.has_imm &= parcel->offset + parcel->length == send->length;
+	header.va += parcel->offset;
+	parcel->order = ++route->order;
+	parcel->sent_ns = now;
+	parcel->due_ns = now + timeout_of(route, parcel->tries);
+	parcel->passed = 0;
+	parcel->lost = false;
+	efa_wire_emit(worker, qp, &route->path, (uint32_t)route->to.qpn, &header,
+		      efa_wire_has_data(header.kind) ? bounce : NULL);
+	return true;
+}
+
+/* It is due, and goes again, or nobody is there. Likewise. */
+static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_parcel *parcel,
+		   uint64_t now)
+{
+	struct efa_flight *flight = parcel->flight;
+	struct efa_route *route = flight->route;
+	uint64_t since = parcel->first_ns > route->heard_ns ? parcel->first_ns : route->heard_ns;
+
+	if (parcel->waits) {
+		parcel->waits = false;
+		route->under_way += parcel->packets;
+		return send_parcel(worker, qp, parcel, now);
+	}
+	if (now - since > PATIENCE_NS) {
+		finish_flight(worker, qp, flight,
+			      efa_because(&flight->message, EFA_STATUS_UNRESPONSIVE,
+					  SIMHCA_REASON_NO_RESPONSE, SILENT));
+		route->restart = true;
+		return false;
+	}
+	if (parcel->lost) {
+		simhca_congestion_lost(&route->congestion);
+	} else if (parcel->order > route->silent_at) {
+		/* Once for all that was sent by then. */
+		simhca_congestion_silence(&route->congestion);
+		route->silent_at = route->order;
+	}
+	parcel->tries++;
+	simhca_usage_add(&qp->usage->retries, 1);
+	return send_parcel(worker, qp, parcel, now);
+}
+
+static bool serve_flight(struct simhca_worker *worker, struct efa_qp *qp, struct efa_flight *flight,
+			 uint64_t now, uint64_t *due)
+{
+	const uint32_t unit = efa_wire_unit(qp->context->device);
+	struct efa_parcel *parcel;
+	bool worked = false;
+
+	for (uint32_t i = 0; i < flight->room && flight->parcels; i++) {
+		parcel = &flight->parcel[i];
+		if (!parcel->flight || parcel->due_ns > now)
+			continue;
+		worked = true;
+		if (!repeat(worker, qp, parcel, now))
+			return true;
+	}
+	while (qp->context->efa->left && (parcel = efa_parcel_new(flight, unit, now))) {
+		worked = true;
+		if (!send_parcel(worker, qp, parcel, now))
+			return true;
+	}
+	for (uint32_t i = 0; i < flight->room && flight->parcels; i++)
+		if (flight->parcel[i].flight && flight->parcel[i].due_ns < *due)
+			*due = flight->parcel[i].due_ns;
+	return worked;
+}
+
+bool efa_wire_serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
+{
+	struct efa_flight *flight, *next;
+	uint64_t due = UINT64_MAX;
+	bool worked = false;
+
+	DL_FOREACH_SAFE (qp->flights, flight, next) {
+		if (!qp->context->efa->left) {
+			due = now;
+			break;
+		}
+		worked |= serve_flight(worker, qp, flight, now, &due);
+	}
+	qp->wire_due_ns = due == UINT64_MAX ? 0 : due;
+	return worked;
+}
+
+/* Gone with the first attempt. */
+static enum efa_outcome send_datagram(struct simhca_worker *worker, struct efa_qp *qp,
+				      struct efa_message *message, const union simhca_gid *gid)
+{
+	struct efa_wire_header header = header_of(qp, &message->send);
+	uint8_t *bounce = qp->context->efa->bounce;
+	struct simhca_wire_path path = { .source = efa_own_gid(qp), .destination = *gid };
+	enum efa_status status = efa_gather(worker, qp, message, bounce);
+
+	if (status == EFA_STATUS_OK) {
+		if (message->corrupt && header.length)
+			bounce[message->corrupt_at % header.length] ^= 1;
+		path.source_port =
+			simhca_wire_source_port(qp->context->device->fabric->wire, &path.source, 0,
+						qp->qpn, message->send.dest_qpn);
+		header.number = qp->datagrams++;
+		efa_wire_emit(worker, qp, &path, message->send.dest_qpn, &header, bounce);
+	}
+	return efa_finish(worker, qp, message, NULL, status);
+}
+
+enum efa_outcome efa_wire_begin(struct simhca_worker *worker, struct efa_qp *qp,
+				struct efa_message *message, const union simhca_gid *gid,
+				uint64_t now)
+{
+	if (message->send.opcode == EFA_SEND && !efa_may_send(worker, qp, &message->send))
+		return efa_finish(worker, qp, message, NULL, EFA_STATUS_INVALID_LKEY);
+	if (!qp->srd)
+		return send_datagram(worker, qp, message, gid);
+	return efa_flight_new(qp, message, gid, now) ? EFA_DONE : EFA_WAITS;
+}
+
+/* ----------------------------------------------------------------------------------- answers */
+
+/* Those that were sent before this one, and are not answered, may be lost. */
+static void pass(struct efa_qp *qp, struct efa_route *route, uint64_t order, uint64_t now)
+{
+	for (uint32_t i = 0; i < EFA_WINDOW; i++) {
+		struct efa_parcel *parcel = route->by_number[i];
+
+		if (!parcel || parcel->waits || parcel->order >= order ||
+		    ++parcel->passed != PASSED_IS_LOST)
+			continue;
+		parcel->lost = true;
+		parcel->due_ns = qp->wire_due_ns = now;
+	}
+}
+
+static void arrived(struct efa_qp *qp, struct efa_parcel *parcel, uint64_t now)
+{
+	struct efa_route *route = parcel->flight->route;
+	uint32_t known = route->arrived;
+
+	route->arrived = simhca_psn_add(known, parcel->packets);
+	if (!parcel->tries && !parcel->refusals)
+		simhca_congestion_sent(&route->congestion, known, parcel->sent_ns);
+	simhca_congestion_acknowledged(&route->congestion, known, route->arrived, now,
+				       simhca_share_count(&route->share));
+	pass(qp, route, parcel->order, now);
+}
+
+/* The bytes that were asked for. */
+static enum efa_status place_read(struct simhca_worker *worker, struct efa_qp *qp,
+				  struct efa_parcel *parcel, const uint8_t *data)
+{
+	struct efa_message *message = &parcel->flight->message;
+	const struct simhca_key_use use = efa_use_of(worker, qp, SIMHCA_ACCESS_LOCAL_WRITE);
+	enum efa_status status = EFA_STATUS_OK;
+	struct simhca_sgl from, to = { .count = 0 };
+	enum simhca_reason reason;
+
+	if (!parcel->length)
+		return EFA_STATUS_OK;
+	efa_our_memory(&from, (void *)(uintptr_t)data, parcel->length);
+	if (simhca_translate_sges(&use, message->send.sge, 1, parcel->offset, parcel->length,
+				  &to) != SIMHCA_REASON_NONE)
+		status = EFA_STATUS_INVALID_LKEY;
+	else if (efa_copy(worker, qp, qp, &to, &from, parcel->length, &reason) != SIMHCA_DMA_OK)
+		status = efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
+	simhca_key_release(worker, 0);
+	simhca_guard_widen(&worker->guard);
+	return status;
+}
+
+/* Asked again later, as long as the QP's rnr_retry allows. */
+static void refused(struct simhca_worker *worker, struct efa_qp *qp, struct efa_parcel *parcel,
+		    uint64_t now)
+{
+	struct efa_flight *flight = parcel->flight;
+	uint64_t delay = FIRST_BACKOFF_NS
+			 << (parcel->refusals < BACKOFFS ? parcel->refusals : BACKOFFS);
+
+	if (parcel->waits)
+		return;
+	if (efa_not_ready(worker, qp, &flight->message, NULL) == EFA_DONE) {
+		efa_flight_free(qp, flight);
+		return;
+	}
+	parcel->refusals++;
+	parcel->waits = true;
+	flight->route->under_way -= parcel->packets;
+	parcel->due_ns = now + delay;
+	simhca_usage_add(&qp->usage->rnr_delay_ns, delay);
+	if (!qp->wire_due_ns || parcel->due_ns < qp->wire_due_ns)
+		qp->wire_due_ns = parcel->due_ns;
+}
+
+/* What the other host says of an error beyond its status and reason. */
+static const char *sentence(enum efa_status status, enum simhca_reason reason)
+{
+	if (reason != SIMHCA_REASON_NO_RESPONSE)
+		return NULL;
+	if (status == EFA_STATUS_UNKNOWN_PEER)
+		return "the other program has no address handle that leads back, without which EFA "
+		       "carries no RDMA";
+	return "the host that has the address handle's GID has no QP of this number, of this type "
+	       "and in RTR or RTS; or another one than before";
+}
+
+void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
+		       const struct efa_sender *from, const struct efa_wire_header *header,
+		       const uint8_t *data, uint64_t now)
+{
+	struct efa_route *route = efa_route_find(qp, from);
+	enum efa_status status = (enum efa_status)header->status;
+	struct efa_parcel *parcel;
+	struct efa_flight *flight;
+
+	if (!route || route->flow != header->flow)
+		return;
+	parcel = route->by_number[header->number % EFA_WINDOW];
+	if (!parcel || parcel->number != header->number)
+		return;
+	flight = parcel->flight;
+	if (header->kind == EFA_WIRE_DATA &&
+	    (flight->message.send.opcode != EFA_RDMA_READ || header->length != parcel->length))
+		return;
+	if (header->kind == EFA_WIRE_ANSWER && status == EFA_STATUS_OK &&
+	    flight->message.send.opcode == EFA_RDMA_READ)
+		return;
+	route->heard_ns = now;
+	if (header->marked)
+		simhca_congestion_lost(&route->congestion);
+	if (status == EFA_STATUS_RNR) {
+		refused(worker, qp, parcel, now);
+		return;
+	}
+	arrived(qp, parcel, now);
+	if (header->kind == EFA_WIRE_DATA)
+		status = place_read(worker, qp, parcel, data);
+	else if (status != EFA_STATUS_OK)
+		efa_because(&flight->message, status, (enum simhca_reason)header->reason,
+			    sentence(status, (enum simhca_reason)header->reason));
+	if (status == EFA_STATUS_OK) {
+		flight->message.done += parcel->length;
+		efa_parcel_free(parcel);
+		if (!flight->all || flight->parcels)
+			return;
+	}
+	route->restart |= status == EFA_STATUS_BAD_DEST_QPN;
+	finish_flight(worker, qp, flight, status);
+}

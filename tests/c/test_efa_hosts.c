@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * SRD and UD between hosts: whatever a network does to packets, a message arrives once and whole, or its
+ * sender is told. Both ends are QPs of one device here, whose packets all go by the network of wire_net.h.
+ */
+#include "efa/wire_format.h"
+#include "efa_scene.h"
+#include "wire_net.h"
+
+#define MESSAGES 1500u
+#define UNDER_WAY 6u
+#define RDMA_BYTES 50000u /* seven parcels */
+
+static int setup_mtu(void **state, uint32_t mtu)
+{
+	setenv("SIMHCA_TEST_LINK", "wire", 1);
+	*state = world_new(&(struct world_config){ .device = { .efa = true, .mtu = mtu } });
+	unsetenv("SIMHCA_TEST_LINK");
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_mtu(state, 4096);
+}
+
+/* A message of EFA_BYTES is three packets. */
+static int setup_small(void **state)
+{
+	return setup_mtu(state, 256);
+}
+
+static struct efa_end *end_new(struct world *world)
+{
+	struct efa_end *end = efa_end_new(
+		world, &(struct simhca_efa_cq_request){ .entries = 2048, .entry_size = 16 });
+
+	efa_add_qps(end, 4);
+	return end;
+}
+
+/* The fourth is of type UD. */
+#define UD_QP 3
+
+static void go_on(struct world *world, struct efa_end *end)
+{
+	simhca_engine_schedule(end->client->context->engine, &end->client->context->efa->task);
+	atomic_fetch_add(&world->now, 50 * USEC);
+	rounds(world, 2);
+}
+
+/* The next completion, within some seconds of the engine's clock. */
+static struct efa_cqe next_of(struct world *world, struct efa_end *end)
+{
+	struct efa_cqe cqe;
+
+	for (int i = 0; i < 2000; i++) {
+		if (efa_poll(end, &cqe))
+			return cqe;
+		efa_let_work(world, end);
+	}
+	fail_msg("nothing completes");
+	return (struct efa_cqe){ 0 };
+}
+
+static void post_numbered(struct efa_end *end, uint32_t number)
+{
+	struct efa_send_wqe wqe = efa_send_of(end, end->qp[1], (uint16_t)number);
+
+	wqe.control |= EFA_WQE_HAS_IMM;
+	wqe.imm = number;
+	wqe.buffer[0].length = number % EFA_BYTES;
+	efa_put_send(end->qp[0], &wqe);
+}
+
+/* Sends of which each has a number. */
+static void every_message_arrives_once(void **state)
+{
+	struct lossy how = { .seed = 7, .lost = 50, .twice = 50, .late = 50 };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	static uint8_t seen[MESSAGES];
+	uint32_t posted = 0, sent = 0, received = 0;
+	struct efa_cqe cqe;
+
+	memset(seen, 0, sizeof(seen));
+	lossy_use(world, &how);
+	for (uint16_t i = 0; i < EFA_ENTRIES; i++)
+		efa_post_recv(end, end->qp[1], i);
+	for (uint32_t tries = 0; received < MESSAGES || sent < MESSAGES; tries++) {
+		assert_true(tries < 400 * MESSAGES);
+		while (posted < MESSAGES && posted - sent < UNDER_WAY)
+			post_numbered(end, posted++);
+		go_on(world, end);
+		while (efa_poll(end, &cqe)) {
+			assert_int_equal(cqe.status, EFA_STATUS_OK);
+			if (!(cqe.flags & EFA_CQE_RECV)) {
+				sent++;
+				continue;
+			}
+			assert_true(cqe.imm < MESSAGES && !seen[cqe.imm]);
+			assert_int_equal(cqe.length, cqe.imm % EFA_BYTES);
+			seen[cqe.imm] = 1;
+			received++;
+			efa_post_recv(end, end->qp[1], cqe.req_id);
+		}
+	}
+	assert_true(how.has_lost && how.has_doubled && how.has_delayed);
+}
+
+static struct efa_send_wqe rdma(const struct efa_end *end, enum efa_opcode opcode, struct mr *here,
+				struct mr *there)
+{
+	struct efa_send_wqe wqe = efa_send_of(end, end->qp[1], 5);
+
+	wqe.control = EFA_WQE_FIRST | EFA_WQE_LAST | opcode;
+	wqe.rdma.local = (struct efa_buffer){ .length = RDMA_BYTES,
+					      .key = here->lkey,
+					      .addr_low = (uint32_t)here->iova,
+					      .addr_high = (uint32_t)(here->iova >> 32) };
+	wqe.rdma.remote = (struct efa_buffer){ .length = RDMA_BYTES,
+					       .key = there->rkey,
+					       .addr_low = (uint32_t)there->iova,
+					       .addr_high = (uint32_t)(there->iova >> 32) };
+	return wqe;
+}
+
+/* A write with immediate data tells once all of it is there. */
+static void reads_and_writes_are_whole(void **state)
+{
+	struct lossy how = { .seed = 9, .lost = 50, .twice = 50, .late = 50 };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct mr *one = mr_new(end->client, RDMA_BYTES, ALL_ACCESS);
+	struct mr *other = mr_new(end->client, RDMA_BYTES, ALL_ACCESS);
+	struct efa_send_wqe wqe;
+
+	lossy_use(world, &how);
+	for (uint32_t i = 0; i < RDMA_BYTES; i++)
+		one->addr[i] = (uint8_t)(i * 7 + i / 256);
+	wqe = rdma(end, EFA_RDMA_WRITE, one, other);
+	wqe.control |= EFA_WQE_HAS_IMM;
+	efa_post_recv(end, end->qp[1], 1);
+	efa_put_send(end->qp[0], &wqe);
+	assert_int_equal(next_of(world, end).flags & ~EFA_CQE_PHASE,
+			 EFA_CQE_RECV | EFA_CQE_HAS_IMM | EFA_RDMA_WRITE << EFA_CQE_OPCODE_SHIFT);
+	assert_memory_equal(one->addr, other->addr, RDMA_BYTES);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	memset(one->addr, 0, RDMA_BYTES);
+	wqe = rdma(end, EFA_RDMA_READ, one, other);
+	efa_put_send(end->qp[0], &wqe);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	assert_memory_equal(one->addr, other->addr, RDMA_BYTES);
+	wqe.rdma.remote.key ^= 0x100;
+	efa_put_send(end->qp[0], &wqe);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_ADDRESS);
+}
+
+static void datagrams_have_a_grh(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct efa_send_wqe wqe = efa_send_of(end, end->qp[UD_QP], 5);
+	struct efa_cqe cqe;
+
+	memset(end->mr->addr, 0, 2 * EFA_BYTES);
+	memset(end->mr->addr, 0x5a, 400);
+	wqe.buffer[0].length = 400;
+	efa_post_recv(end, end->qp[UD_QP], 1);
+	efa_put_send(end->qp[UD_QP], &wqe);
+	for (int i = 0; i < 2; i++) {
+		cqe = next_of(world, end);
+		assert_int_equal(cqe.status, EFA_STATUS_OK);
+		if (cqe.flags & EFA_CQE_RECV)
+			assert_int_equal(cqe.length, 440);
+	}
+	assert_memory_equal(end->mr->addr, end->mr->addr + EFA_BYTES + 40, 400);
+}
+
+static bool loses_all(void *arg, unsigned int op, uint32_t psn)
+{
+	return *(bool *)arg;
+}
+
+/* Five seconds; others are reached meanwhile, and it again once it is there. */
+static void who_is_silent_is_gone(void **state)
+{
+	bool silent = true;
+	struct lossy how = { .loses = loses_all, .arg = &silent };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	uint64_t before = world->now;
+
+	lossy_use(world, &how);
+	efa_post_recv(end, end->qp[1], 1);
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_UNRESPONSIVE);
+	assert_in_range(world->now - before, 5 * SEC, 6 * SEC);
+	silent = false;
+	efa_post_send(end, end->qp[0], end->qp[1], 3);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+}
+
+static void no_such_qp(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct efa_send_wqe wqe = efa_send_of(end, end->qp[1], 5);
+	uint64_t before = world->now;
+
+	wqe.dest_qpn = 999;
+	efa_put_send(end->qp[0], &wqe);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_DEST_QPN);
+	wqe.dest_qpn = (uint16_t)end->qp[UD_QP]->qpn;
+	efa_put_send(end->qp[0], &wqe);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_DEST_QPN);
+	wqe.dest_qpn = (uint16_t)end->qp[1]->qpn;
+	wqe.qkey++;
+	efa_put_send(end->qp[0], &wqe);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_DEST_QPN);
+	assert_in_range(world->now - before, 0, SEC); /* it was told */
+}
+
+static void exchange(struct world *world, struct efa_end *end, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		efa_post_recv(end, end->qp[1], 1);
+		efa_post_send(end, end->qp[0], end->qp[1], 2);
+		for (int n = 0; n < 2; n++)
+			assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	}
+}
+
+/* A QP that was reset does not know what was done before: who goes on is told, and begins anew. */
+static void a_flow_begins_anew(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+
+	exchange(world, end, 300); /* more than a window */
+	efa_start(end->qp[1]);
+	efa_post_recv(end, end->qp[1], 1);
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_DEST_QPN);
+	efa_start(end->qp[1]);
+	exchange(world, end, 3);
+	efa_start(end->qp[0]); /* and who sends may be another, too */
+	exchange(world, end, 3);
+}
+
+/* So often as rnr_retry says, and as long as it takes where that is 7. */
+static void a_receiver_is_waited_for(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct efa_cqe cqe;
+
+	atomic_store(&end->qp[0]->rnr_retry, 2);
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_RNR);
+	assert_int_equal(end->qp[0]->usage->rnr_naks, 3);
+	assert_int_equal(end->qp[1]->usage->no_receive, 3);
+	atomic_store(&end->qp[0]->rnr_retry, 7);
+	efa_post_send(end, end->qp[0], end->qp[1], 3);
+	for (int i = 0; i < 50; i++)
+		efa_let_work(world, end);
+	assert_false(efa_poll(end, &cqe));
+	efa_post_send(end, end->qp[0], end->qp[2], 4); /* it waits for nobody */
+	efa_post_recv(end, end->qp[2], 5);
+	assert_int_equal(next_of(world, end).req_id, 5);
+	assert_int_equal(next_of(world, end).req_id, 4);
+	efa_post_recv(end, end->qp[1], 6);
+	assert_int_equal(next_of(world, end).req_id, 6);
+	assert_int_equal(next_of(world, end).req_id, 3);
+}
+
+/* What came by the wire is looked at in the program's turn. */
+static void a_flush_takes_what_is_under_way(void **state)
+{
+	bool silent = true;
+	struct lossy how = { .loses = loses_all, .arg = &silent };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+
+	lossy_use(world, &how);
+	for (uint16_t i = 0; i < 5; i++)
+		efa_post_send(end, end->qp[0], end->qp[1], i);
+	efa_let_work(world, end);
+	assert_int_equal(end->qp[0]->flight_count, 5);
+	assert_int_equal(0, efa_to_state(end->qp[0], SIMHCA_QPS_ERR, 0));
+	for (uint16_t i = 0; i < 5; i++) {
+		struct efa_cqe cqe = next_of(world, end);
+
+		assert_int_equal(cqe.status, EFA_STATUS_FLUSHED);
+		assert_int_equal(cqe.req_id, i);
+	}
+}
+
+/* ------------------------------------------------------------------------------ the format */
+
+static void headers_come_back(void **state)
+{
+	const struct efa_wire_header header = { .kind = EFA_WIRE_WRITE,
+						.has_imm = true,
+						.status = 3,
+						.src_qpn = 0x1234,
+						.flow = 0x0123456789abcdef,
+						.number = 0xfedcba98,
+						.reason = 77,
+						.unit = 4040,
+						.length = 8192,
+						.offset = 4040,
+						.qkey = 0x80010203,
+						.imm = 0x01020304,
+						.total = 1 << 30,
+						.rkey = 0xaabbccdd,
+						.va = 0x1122334455667788 };
+	struct efa_wire_header back;
+	uint8_t bytes[EFA_WIRE_HEADER];
+
+	efa_wire_encode(&header, bytes);
+	assert_true(efa_wire_decode(bytes, sizeof(bytes) + 4040, &back));
+	assert_memory_equal(&header, &back, sizeof(header));
+	/* Of another length than its place says. */
+	assert_false(efa_wire_decode(bytes, sizeof(bytes) + 4039, &back));
+	assert_false(efa_wire_decode(bytes, sizeof(bytes) + 4041, &back));
+	assert_false(efa_wire_decode(bytes, sizeof(bytes) - 1, &back));
+}
+
+/* Whatever comes, what is let through lies within a parcel, of which each packet has its bit. */
+static void what_is_let_through_has_its_place(void **state)
+{
+	unsigned int taken = 0;
+	struct efa_wire_header h;
+	uint8_t bytes[EFA_WIRE_HEADER];
+
+	srandom(5);
+	for (uint32_t i = 0; i < 300000; i++) {
+		const struct efa_wire_header random_one = {
+			.kind = (enum efa_wire_kind)(random() % 8),
+			.status = (uint8_t)(random() % 20),
+			.src_qpn = (uint32_t)random() % 0x20000,
+			.unit = (uint16_t)(random() % 3 ? random() % 300 : random()),
+			.length = (uint32_t)random() % 10000,
+			.offset = (uint32_t)random() % 4 * (uint32_t)(random() % 300),
+		};
+		size_t data = (size_t)random() % 300;
+
+		efa_wire_encode(&random_one, bytes);
+		if (!efa_wire_decode(bytes, sizeof(bytes) + data, &h))
+			continue;
+		taken++;
+		assert_in_range(h.kind, EFA_WIRE_SEND, EFA_WIRE_DATA);
+		assert_in_range(h.length, 0, EFA_WIRE_PARCEL);
+		assert_in_range(h.src_qpn, 0, 0xffff);
+		assert_in_range(h.status, 0, EFA_STATUS_UNKNOWN_PEER);
+		if (!efa_wire_has_data(h.kind)) {
+			assert_int_equal(data, 0);
+			continue;
+		}
+		assert_true(h.offset + data <= h.length);
+		assert_in_range(h.offset / h.unit, 0, EFA_WIRE_PACKETS - 1);
+		assert_true(efa_wire_packets(h.length, h.unit) <= EFA_WIRE_PACKETS);
+	}
+	assert_true(taken > 20);
+}
+
+#define ON_WIRE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define ON_SMALL(test) cmocka_unit_test_setup_teardown(test, setup_small, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_WIRE(every_message_arrives_once),
+		ON_SMALL(every_message_arrives_once),
+		ON_WIRE(reads_and_writes_are_whole),
+		ON_SMALL(reads_and_writes_are_whole),
+		ON_SMALL(datagrams_have_a_grh),
+		ON_WIRE(who_is_silent_is_gone),
+		ON_WIRE(no_such_qp),
+		ON_WIRE(a_flow_begins_anew),
+		ON_WIRE(a_receiver_is_waited_for),
+		ON_WIRE(a_flush_takes_what_is_under_way),
+		cmocka_unit_test(headers_come_back),
+		cmocka_unit_test(what_is_let_through_has_its_place),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

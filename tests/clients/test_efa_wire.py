@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""--model efa --wire roce: SRD and UD between two hosts, by libefa, libfabric and perftest as Debian has them."""
+import json
+import pathlib
+import re
+
+import pytest
+
+from captures import Tracer
+from common import TIME_LIMIT, SIMHCA, expect_success, new_port, wait_until
+from middleware import compiled
+from namespaces import IPV4, listens, namespaces_can_be_had, two_hosts, wire
+from test_bad_wire import bad_wire, joined  # noqa: F401, a fixture
+
+pytestmark = pytest.mark.skipif(not namespaces_can_be_had(), reason="no user namespaces, or no virtual Ethernet in them")
+
+EFA = "--model=efa"
+GIDS = [f"0000:0000:0000:0000:0000:ffff:0a63:000{host}" for host in (1, 2)]
+NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
+PEERS = """\
+send 0 ok
+send 1 ok
+send 33 ok
+send 3000 ok
+send 8192 ok
+read ok
+rkey 7
+past the end 7
+QPN 9
+qkey 9
+too long 11
+nobody 13
+immediate ok
+"""
+EXPLAINED = [("KEY_UNKNOWN", 7), ("KEY_PAST_END", 7), ("NO_RESPONSE", 9), ("QKEY_MISMATCH", 9), ("RECV_TOO_SHORT", 11),
+             ("NO_RESPONSE", 13)]
+
+
+@pytest.fixture(scope="module")
+def module_hosts():
+    with two_hosts(1500, EFA) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def hosts(module_hosts):
+    yield module_hosts
+    for host in module_hosts:
+        host.kill_programs()
+        host.expect_idle()
+
+
+def test_peers(hosts, tmp_path):
+    """Data, statuses, why they are; all of it in a capture."""
+    script = pathlib.Path(__file__).with_name("efa_hosts.py")
+    tracer = Tracer(hosts[0], tmp_path / "capture")
+    server = hosts[1].start("/usr/bin/python3", "-u", script, GIDS[0])
+    wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
+    client = hosts[0].run("/usr/bin/python3", "-u", script, GIDS[1], *server.stdout.split()[:3])
+    assert client.stdout == PEERS, (client, server.result())
+    assert expect_success(server.finish()).stdout.endswith("done\n")
+    tracer.end()
+    told = json.loads(expect_success(hosts[0].run(SIMHCA, "explain", "--json")).stdout)["failures"]
+    assert [(failure["reason"], failure["vendor_err"]) for failure in told] == EXPLAINED
+    shown = expect_success(hosts[0].run("tshark", "-r", tracer.path, "-T", "fields", "-e", "infiniband.bth.opcode")).stdout
+    assert set(shown.split()) == {"192"}, shown
+    assert not any(wire(hosts[1])["refused"].values())
+
+
+@pytest.mark.parametrize("flags, size", [(["-c", "SRD"], 8192), (["-c", "UD", "-Q", 1], 64)])
+def test_perftest(hosts, flags, size):
+    port = new_port()
+    argv = ["ib_send_bw", "-F", "-x", 0, "-n", 50, "-s", size, "-p", port, *flags]
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
+    for result in hosts[0].run(*argv, IPV4[1]), server.finish():
+        assert re.search(rf"^ {size} +50 ", expect_success(result).stdout, re.M), result
+
+
+def run_libfabric(hosts, tmp_path):
+    program = compiled(tmp_path, "efa_rdm.c", "-lfabric")
+    server = hosts[1].start(program, **NO_SHM)
+    wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
+    client = expect_success(hosts[0].run(program, server.stdout.split()[0], **NO_SHM))
+    assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
+    assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
+
+
+def test_libfabric(hosts, tmp_path):
+    """Tagged messages, reads and writes, checked byte for byte."""
+    run_libfabric(hosts, tmp_path)
+
+
+def test_bad_network(bad_wire, tmp_path):  # noqa: F811
+    """Of packets that are lost, come twice or late, or are damaged, nothing shows."""
+    with joined(bad_wire, lose=30, repeat=30, delay=30, damage=30, options=[EFA]) as (hosts, _):
+        run_libfabric(hosts, tmp_path)
