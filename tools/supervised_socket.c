@@ -162,10 +162,13 @@ static enum supervised_outcome receive_message(struct call *call, int fd)
 	struct msghdr msg;
 	int ret = 0;
 
-	if (!call_read(call, &msg, args[1], sizeof(msg)) || !msg.msg_iov ||
-	    msg.msg_iovlen > MOST_PARTS) {
+	if (!call_read(call, &msg, args[1], sizeof(msg)) || !msg.msg_iov)
+		ret = -EFAULT;
+	else if (msg.msg_iovlen > MOST_PARTS)
+		ret = -EMSGSIZE;
+	if (ret) {
 		close(fd);
-		return call_answer(call, -EINVAL);
+		return call_answer(call, ret);
 	}
 	outcome = receive(call, fd, &msg, (int)args[2]);
 	if (outcome != CALL_ANSWERED || call->value < 0)

@@ -222,11 +222,15 @@ def test_show_seccomp_under_the_default_profile(tmp_path):
     simhca run answers system calls in a container whose own filter is podman's default: a filter that only answers
     is no second listener, and what we need is allowed. So a static program has the device there, too.
     """
-    program = tmp_path / "static"
+    program, of_go = tmp_path / "static", tmp_path / "of_go"
     run("gcc", "-static", "-o", program, ROOT / "tests/tools/shown.c")
+    run("env", "CGO_ENABLED=0", "GO111MODULE=off", f"GOCACHE={tmp_path}/cache", "go", "build", "-o", of_go,
+        ROOT / "tests/tools/rdma_names.go")
     said = run(*arguments(HOST, "--rm", "--network", "none"), "sh", "-c",
-               f"grep Seccomp: /proc/self/status; {SIMHCA} run --private --show seccomp -- {program}")
+               f"grep Seccomp: /proc/self/status; {SIMHCA} run --private --show seccomp -- {program}; "
+               f"{SIMHCA} run --private -- {of_go} lo 5343:00:00.0")
     assert "Seccomp:\t2" in said and "entry simhca0" in said and "open ok" in said, said
+    assert "simhca0 [/dev/infiniband/uverbs0 /dev/infiniband/rdma_cm]" in said, said
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 
 import pytest
 
@@ -45,8 +46,13 @@ def provider():
     return "-Wl,-u,verbs_provider_simhca", library
 
 
-def simhca_run(*command):
-    return run(BUILD / "bin/simhca", "run", "--private", "--show", "seccomp", "--", *command)
+AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/nonexistent", "TMPDIR=/tmp",
+             "XDG_RUNTIME_DIR="]
+IN_BUBBLEWRAP = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/run", "--proc", "/proc", "--unshare-pid"]
+
+
+def simhca_run(*command, prefix=()):
+    return run(*prefix, BUILD / "bin/simhca", "run", "--private", "--show", "seccomp", "--", *command)
 
 
 def test_names(provider):
@@ -76,9 +82,17 @@ def pingpong(tmp_path_factory):
     return f"-I{directory}", examples / "rc_pingpong.c", examples / "pingpong.c"
 
 
-def test_ibv_rc_pingpong(provider, pingpong, tmp_path):
-    program = compile_static(tmp_path / "pingpong", *pingpong, *provider)
-    assert simhca_run("sh", "-c", PAIR, program).count("1000 iters in") == 2
+@pytest.mark.parametrize("who", ["root", "nobody", "in bubblewrap"])
+def test_ibv_rc_pingpong(provider, pingpong, who):
+    """Also where no process but its own is to be seen; as a user, who has set no_new_privs by that."""
+    if who == "nobody" and os.geteuid():
+        pytest.skip("only root can become nobody")
+    with tempfile.TemporaryDirectory(prefix="simhca-") as directory:
+        os.chmod(directory, 0o755)
+        program = compile_static(pathlib.Path(directory, "pingpong"), *pingpong, *provider)
+        sandbox = IN_BUBBLEWRAP if who == "in bubblewrap" else []
+        said = simhca_run(*sandbox, "sh", "-c", PAIR, program, prefix=AS_NOBODY if who == "nobody" else [])
+    assert said.count("1000 iters in") == 2
 
 
 def test_no_provider(pingpong, tmp_path):

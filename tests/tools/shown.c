@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_mad.h>
 #include <rdma/rdma_user_cm.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -216,6 +217,48 @@ static int use_netlink(void)
 	return 0;
 }
 
+/* Addresses and lengths that are wrong are the program's own error, and nothing to the supervisor. */
+static int tell_lies(void)
+{
+	char bytes[64] = "";
+	void *nowhere = (void *)64;
+	struct sockaddr_nl name = { .nl_family = AF_NETLINK };
+	struct iovec part = { nowhere, 4096 };
+	struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct nlmsghdr request = {
+		.nlmsg_len = sizeof(request),
+		.nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET),
+		.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+	};
+	int socket_fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_RDMA);
+	int umad = open("/dev/infiniband/umad0", O_RDWR | O_NONBLOCK);
+	int uverbs = open(DEVICE, O_RDWR);
+	int cm = open("/dev/infiniband/rdma_cm", O_RDWR);
+	socklen_t size = (socklen_t)-1;
+
+	printf("bind %s\n", result(bind(socket_fd, nowhere, sizeof(name))));
+	printf("short %s\n", result(bind(socket_fd, (struct sockaddr *)&name, 3)));
+	printf("getsockname %s\n", result(getsockname(socket_fd, (struct sockaddr *)&name, &size)));
+	printf("send %s\n", result(send(socket_fd, &request, sizeof(request), 0)));
+	printf("recvmsg %s\n", result(syscall(SYS_recvmsg, socket_fd, nowhere, 0)));
+	printf("parts %s\n", result(recvmsg(socket_fd, &msg, 0)));
+	msg.msg_iovlen = 1 << 20;
+	printf("many %s\n", result(recvmsg(socket_fd, &msg, 0)));
+	printf("recvfrom %s\n",
+	       result(syscall(SYS_recvfrom, socket_fd, nowhere, 4096, 0, NULL, NULL)));
+	printf("still there %d\n", recv(socket_fd, bytes, sizeof(bytes), 0) == sizeof(bytes));
+	printf("umad ioctl %s\n", result(ioctl(umad, IB_USER_MAD_REGISTER_AGENT2, nowhere)));
+	printf("umad write %s\n", result(syscall(SYS_write, umad, nowhere, 320)));
+	printf("umad long %s\n", result(syscall(SYS_write, umad, nowhere, 1ul << 40)));
+	printf("umad read %s\n", result(syscall(SYS_read, umad, nowhere, 320)));
+	printf("uverbs ioctl %s\n", result(ioctl(uverbs, RDMA_VERBS_IOCTL, nowhere)));
+	printf("other ioctl %s\n", result(ioctl(uverbs, IB_USER_MAD_ENABLE_PKEY)));
+	printf("rdma_cm write %s\n", result(syscall(SYS_write, cm, nowhere, 32)));
+	printf("open %s\n", result(syscall(SYS_openat, AT_FDCWD, nowhere, O_RDONLY)));
+	printf("afterwards %s\n", result(open(DEVICE, O_RDWR)));
+	return 0;
+}
+
 extern char **environ;
 
 /* The ways to start others: each of them sees the device, also in a session of its own. */
@@ -362,6 +405,8 @@ int main(int argc, char **argv)
 		return use_copies();
 	if (!strcmp(what, "netlink"))
 		return use_netlink();
+	if (!strcmp(what, "lies"))
+		return tell_lies();
 	if (!strcmp(what, "others"))
 		return start_others(argv[0]);
 	if (!strcmp(what, "one")) {

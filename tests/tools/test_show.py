@@ -100,6 +100,20 @@ def build_go(directory, name, preamble, cgo):
     return directory / name
 
 
+@pytest.fixture(scope="module")
+def go(directory):
+    return build_go(directory, "go0", "", "0")
+
+
+SEEN = {"static": LISTED, "musl": LISTED, "go": ["simhca0", "19 <nil> <nil>", "true <nil>"]}
+
+
+@pytest.fixture(params=SEEN)
+def program_and_output(request):
+    """What has neither glibc's dynamic linker nor our libraries, and what it prints where it sees the device."""
+    return request.getfixturevalue(request.param), SEEN[request.param]
+
+
 def test_static(static):
     result = run(static)
     assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
@@ -176,6 +190,16 @@ def test_netlink(request, program):
         "the same 1", "end 20", "done 1", "Interrupted system call"]
 
 
+def test_lies(static):
+    """Addresses and lengths that are wrong: what the kernel would say, and the next call is answered."""
+    assert run(static, "lies", options=["--link-layer", "ib"]).stdout.splitlines() == [
+        "bind Bad address", "short Invalid argument", "getsockname Invalid argument", "send ok", "recvmsg Bad address",
+        "parts Bad address", "many Message too long", "recvfrom Bad address", "still there 1", "umad ioctl Bad address",
+        "umad write Bad address", "umad long Message too long", "umad read Resource temporarily unavailable",
+        "uverbs ioctl Bad address", "other ioctl Inappropriate ioctl for device", "rdma_cm write Bad address",
+        "open Bad address", "afterwards ok"]
+
+
 def test_rdma_without_preload():
     """iproute2's rdma, by netlink alone; it opens no device, and that is nothing to speak of."""
     result = run("sh", "-c", "rdma dev && rdma link && rdma resource", show="seccomp", options=["--link-layer", "ib"])
@@ -202,13 +226,24 @@ def test_files_beside_the_tree():
     assert re.search(r"^crw-rw-rw- .* uverbs0$", result.stdout, re.M) and "net\n" in result.stdout
 
 
-def test_nobody(static):
+@pytest.fixture
+def as_nobody():
+    """run() as a user with a directory in /tmp and nothing else."""
     if os.geteuid():
         pytest.skip("only root can become nobody")
     nobody = pwd.getpwnam("nobody")
     prefix = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-    result = run(static, prefix=prefix, HOME="/nonexistent", TMPDIR="/tmp", XDG_RUNTIME_DIR="")
-    assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
+
+    def run_as_nobody(*arguments, **options):
+        return run(*arguments, prefix=prefix, HOME="/nonexistent", TMPDIR="/tmp", XDG_RUNTIME_DIR="", **options)
+
+    return run_as_nobody
+
+
+def test_nobody(program_and_output, as_nobody):
+    program, output = program_and_output
+    result = as_nobody(program)
+    assert (result.stdout.splitlines(), result.stderr) == (output, "")
 
 
 def test_another_user_is_not_served(static):
@@ -219,12 +254,14 @@ def test_another_user_is_not_served(static):
     assert "open No such file or directory" in result.stdout and "entry" not in result.stdout
 
 
-def test_bubblewrap(static):
+def test_bubblewrap(program_and_output):
     """Its mounts have no simhca; and the supervisor opens nothing else for it."""
-    sandbox = ["bwrap", "--ro-bind", static, "/program", "--dev", "/dev", "--proc", "/proc",
+    program, output = program_and_output
+    libc = [word for file in pathlib.Path("/lib").glob("ld-musl-*") for word in ("--ro-bind", file, file)]
+    sandbox = ["bwrap", "--ro-bind", program, "/program", *libc, "--dev", "/dev", "--proc", "/proc",
                "--unshare-pid", "/program"]
     result = run(*sandbox, show="seccomp")
-    assert result.stdout.splitlines() == LISTED, result.stderr
+    assert result.stdout.splitlines() == output, result.stderr
 
 
 def test_second_listener(static):
@@ -306,16 +343,12 @@ def test_rights_are_not_taken(static, directory):
     assert "as it is set-user-ID; --show seccomp does" in result.stderr
 
 
-def test_set_user_id(static, directory):
+def test_set_user_id(static, directory, as_nobody):
     """With --show seccomp it runs as the user, as system calls of others are not answered."""
-    if os.geteuid():
-        pytest.skip("only root can make a program root's and become nobody")
     program = directory / "root's"
     shutil.copy(static, program)
     program.chmod(0o4755)
-    nobody = pwd.getpwnam("nobody")
-    prefix = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-    result = run(program, show="seccomp", prefix=prefix, HOME="/nonexistent", TMPDIR="/tmp", XDG_RUNTIME_DIR="")
+    result = as_nobody(program, show="seccomp")
     assert (result.stdout.splitlines(), result.stderr) == (LISTED, "")
 
 
