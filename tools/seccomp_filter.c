@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -202,6 +203,17 @@ static int enter(const struct sock_fprog *fprog)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+/* Newer than some headers, Linux 6.6: who waits and who answers take turns on one CPU. */
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#endif
+
+static void take_turns(int listener)
+{
+	ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+}
+
 int seccomp_filter_enter(const struct fd_range *range)
 {
 	struct program program;
@@ -214,5 +226,7 @@ int seccomp_filter_enter(const struct fd_range *range)
 	/* Without a capability only for programs that gain none by set-user-ID. */
 	if (fd == -EACCES && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		fd = enter(&fprog);
+	if (fd >= 0)
+		take_turns(fd);
 	return fd;
 }
