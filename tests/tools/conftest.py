@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A copy of the tool in a directory of its own, with a daemon beside it that has no device."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -8,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 
 import pytest
 
+pytest.register_assert_rewrite("common")
+
+from common import BUILD, alive, wait_until  # noqa: E402 (it is rewritten on import)
+
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", HERE.parent.parent / "build"))
 
 
 class Tool:
@@ -63,24 +66,7 @@ class Tool:
 
     def daemon_lives(self):
         pid = self.daemon_pid()
-        return pid is not None and is_running(pid)
-
-
-def is_running(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
+        return pid is not None and alive(pid)
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +97,8 @@ def tool(prefix):
         if process.poll() is None:
             process.kill()
         process.communicate()
-    if not wait_until(lambda: not made.daemon_lives(), 2):
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not made.daemon_lives(), 2, "its daemon ends")
+    if made.daemon_lives():
         os.kill(made.daemon_pid(), signal.SIGKILL)
     shutil.rmtree(runtime, ignore_errors=True)

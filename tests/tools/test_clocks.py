@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD
+from common import BUILD
 
 # By the clock of the day, whatever the caller says; of each there is one that is told the clock.
 BY_THE_DAY = {"pthread_cond_timedwait", "pthread_mutex_timedlock", "pthread_rwlock_timedrdlock",

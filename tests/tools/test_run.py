@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, is_running, wait_until
+from common import BUILD, alive, wait_until
 
 
 def records(path):
@@ -65,14 +65,14 @@ def test_standard_descriptors_and_no_others(tool):
 def test_daemon_ends_with_the_command(tool):
     result = tool("run", "cat", tool.runtime / "pid")
     assert result.returncode == 0
-    assert not is_running(int(result.stdout))
+    assert not alive(int(result.stdout))
 
 
 def test_daemon_that_still_answers_is_waited_for(tool):
     """It has nobody's lease any more, so it does not go on."""
     result = tool("run", "cat", tool.runtime / "pid", FAKE_STAY=1)
     assert result.returncode == 0
-    assert not is_running(int(result.stdout))
+    assert not alive(int(result.stdout))
 
 
 def test_daemon_environment(tool, tmp_path):
@@ -157,14 +157,14 @@ def test_many_at_once(tool, tmp_path):
     for process in processes:
         assert process.communicate(timeout=60) == ("", "")
         assert process.returncode == 0
-    assert wait_until(lambda: not tool.daemon_lives())
+    wait_until(lambda: not tool.daemon_lives(), 10, "the daemon has ended")
 
 
 @pytest.mark.parametrize("linger", [None, 1])
 def test_arrival_while_the_daemon_ends(tool, linger):
     """It waits, and has a new daemon."""
     first = tool.start("run", "true", FAKE_END_DELAY=1, FAKE_LINGER=linger)
-    assert wait_until(lambda: tool.daemon_pid() is not None)
+    wait_until(lambda: tool.daemon_pid() is not None, 10, "the daemon has a pid")
     before = tool.daemon_pid()
     time.sleep(0.2)
     result = tool("run", "cat", tool.runtime / "pid")
@@ -182,7 +182,7 @@ def test_other_options_than_the_daemons(tool):
     asked = tool.normalised("--mtu", "512")
     assert "1024" in running and "512" in asked
     tool.start("run", "sleep", "60", FAKE_OPTIONS=running)
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     assert tool("run", "true").returncode == 0
     assert tool("run", "--engines", "2", "--mtu", "1024", "true").returncode == 0
     result = tool("run", "--mtu", "512", "true")
@@ -195,13 +195,13 @@ def test_other_options_than_the_daemons(tool):
 def test_options_are_compared_by_meaning(tool):
     """A default that is spelled out asks for nothing else, nor does a way of logging."""
     tool.start("run", "sleep", "60", FAKE_OPTIONS=tool.normalised("--log-level", "error"))
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     assert tool("run", "--mtu", "4096", "--log-level", "debug", "true").returncode == 0
 
 
 def test_bad_value_when_a_daemon_runs(tool):
     tool.start("run", "sleep", "60")
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     result = tool("run", "--mtu", "7", "true")
     assert result.returncode == 125 and "--mtu 7: must be" in result.stderr
 
@@ -209,12 +209,12 @@ def test_bad_value_when_a_daemon_runs(tool):
 def test_private(tool):
     """A directory of its own, gone afterwards."""
     tool.start("run", "--mtu", "1024", "sleep", "60")
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     result = tool("run", "--private", "--mtu", "512", "sh", "-c",
                   "echo $SIMHCA_RUNTIME_DIR; cat $SIMHCA_RUNTIME_DIR/pid")
     directory, pid = result.stdout.split()
     assert directory != str(tool.runtime) and not os.path.exists(directory)
-    assert int(pid) != tool.daemon_pid() and not is_running(int(pid))
+    assert int(pid) != tool.daemon_pid() and not alive(int(pid))
     assert tool.daemon_lives()
 
 
@@ -234,7 +234,7 @@ def private(tool, places, **changes):
 
 def daemon_ended(directory):
     try:
-        return not is_running(int((directory / "pid").read_text()))
+        return not alive(int((directory / "pid").read_text()))
     except FileNotFoundError:
         return True
 
@@ -246,7 +246,8 @@ def test_private_of_a_killed_run_is_swept(tool, places):
     (places / "simhca-abcdef").mkdir()
     killed.kill()
     killed.wait()
-    assert wait_until(lambda: daemon_ended(left)) and left.is_dir()
+    wait_until(lambda: daemon_ended(left), 10, "the daemon that was left has ended")
+    assert left.is_dir()
     assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
     assert {path.name for path in places.iterdir()} == {alive.name, "simhca-abcdef"}
     assert (alive / "control").exists()
@@ -258,7 +259,7 @@ def test_private_of_a_killed_run_stays_while_its_daemon_does(tool, places):
     killed.wait()
     assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
     assert left.is_dir()
-    assert wait_until(lambda: daemon_ended(left))
+    wait_until(lambda: daemon_ended(left), 10, "the daemon that was left has ended")
     assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
     assert not left.exists()
 
@@ -329,7 +330,7 @@ def test_terminals_interrupt_comes_once(tool):
         pass
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert output.count(b"got INT") == 1 and b"end" in output
-    assert wait_until(lambda: not tool.daemon_lives())
+    wait_until(lambda: not tool.daemon_lives(), 10, "the daemon has ended")
 
 
 def test_foreground_of_the_terminal(tool):
@@ -353,13 +354,13 @@ def test_killed_tool_leaves_nothing(tool):
     command = int(process.stdout.readline())
     process.kill()
     assert process.wait(10) == -signal.SIGKILL
-    assert wait_until(lambda: not is_running(command))
-    assert wait_until(lambda: not tool.daemon_lives())
+    wait_until(lambda: not alive(command), 10, "the command has ended")
+    wait_until(lambda: not tool.daemon_lives(), 10, "the daemon has ended")
 
 
 def test_interrupted_while_the_daemon_starts(tool):
     process = tool.start("run", "true", FAKE_START_DELAY=30)
-    assert wait_until((tool.runtime / "lock").exists)
+    wait_until((tool.runtime / "lock").exists, 10, "the daemon starts")
     process.terminate()
     assert process.wait(10) == 128 + signal.SIGTERM
 
@@ -439,7 +440,7 @@ def test_daemon_ends_badly(tool):
 def test_daemon_does_not_end(tool):
     result = tool("run", "cat", tool.runtime / "pid", FAKE_END_DELAY=60)
     assert result.returncode == 125 and "killing it" in result.stderr
-    assert not is_running(int(result.stdout))
+    assert not alive(int(result.stdout))
 
 
 def test_daemons_words_are_shown(tool):

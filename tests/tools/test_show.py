@@ -17,7 +17,7 @@ import urllib.request
 
 import pytest
 
-from conftest import BUILD, wait_until
+from common import BUILD, wait_until
 
 HERE = pathlib.Path(__file__).resolve().parent
 SIMHCA = BUILD / "bin" / "simhca"
@@ -294,14 +294,14 @@ def test_left_behind(static, directory):
                    f"{static} requests <{pipe} & echo $!"]
         writer = os.open(pipe, os.O_RDWR)
         subprocess.run(command, env=environment(), stdout=file, timeout=60, check=True)
-    wait_until(lambda: out.read_text().count("\n") >= 2)
+    wait_until(lambda: out.read_text().count("\n") >= 2, 10, "both have said something")
     os.write(writer, b"again\n")
-    wait_until(lambda: out.read_text().count("ok\n") == 2)
+    wait_until(lambda: out.read_text().count("ok\n") == 2, 10, "both have said ok")
     pid = int(re.search(r"^\d+$", out.read_text(), re.M)[0])
     os.kill(pid, signal.SIGKILL)
     os.close(writer)
     wait_until(lambda: not [name for name in pathlib.Path("/proc").glob("[0-9]*/cmdline")
-                            if str(static).encode() in read_quietly(name)])
+                            if str(static).encode() in read_quietly(name)], 10, "nobody stays")
 
 
 def read_quietly(path):

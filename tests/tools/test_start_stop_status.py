@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import is_running, wait_until
+from common import alive, wait_until
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def test_start_and_stop(tool):
     result = tool("start")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     pid = tool.daemon_pid()
-    assert is_running(pid)
+    assert alive(pid)
     result = tool("stop")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert not is_running(pid)
+    assert not alive(pid)
 
 
 def test_start_holds_no_descriptor(tool):
@@ -50,7 +50,7 @@ def test_start_twice(started):
 
 def test_start_does_not_take_a_captive_daemon_for_its_own(tool):
     tool.start("run", "sleep", "60")
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     result = tool("start")
     assert result.returncode == 1 and "simhca run" in result.stderr
 
@@ -64,7 +64,7 @@ def test_run_joins_and_leaves_it(started):
     pid = started.daemon_pid()
     result = started("run", "cat", started.runtime / "pid")
     assert result.returncode == 0 and int(result.stdout) == pid
-    assert is_running(pid)
+    assert alive(pid)
 
 
 def test_stop_waits(tool):
@@ -72,7 +72,7 @@ def test_stop_waits(tool):
     pid = tool.daemon_pid()
     before = time.monotonic()
     assert tool("stop").returncode == 0
-    assert time.monotonic() - before >= 0.9 and not is_running(pid)
+    assert time.monotonic() - before >= 0.9 and not alive(pid)
 
 
 def test_stop_when_none_runs(tool):
@@ -82,14 +82,14 @@ def test_stop_when_none_runs(tool):
 
 def test_stop_is_refused(tool):
     tool.start("run", "sleep", "60", FAKE_REFUSE_STOP=1)
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     result = tool("stop")
     assert result.returncode == 1 and "not today" in result.stderr
 
 
 def test_stop_without_answer(tool):
     process = tool.start("run", "true", FAKE_MUTE=1)
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     result = tool("stop")
     assert result.returncode == 1 and "kill -9" in result.stderr
     process.kill()
@@ -129,7 +129,7 @@ def test_a_daemon_says_what_it_likes(tool):
     """No control character of it reaches a terminal."""
     evil = "\033]0;x\a\033[31m\x9b31m"
     tool.start("run", "sleep", "60", FAKE_COMM=evil, FAKE_REFUSE_STOP=1, FAKE_REFUSAL=evil)
-    assert wait_until(tool.daemon_lives)
+    wait_until(tool.daemon_lives, 10, "the daemon runs")
     for words in ["status"], ["status", "--json"], ["stop"], ["qp"]:
         result = tool(*words)
         assert all(c == "\n" or c.isprintable() for c in result.stdout + result.stderr), result
@@ -140,6 +140,6 @@ def test_a_daemon_says_what_it_likes(tool):
 def test_nobody_behind_the_socket(started, name):
     """A daemon that was killed leaves its socket."""
     os.kill(started.daemon_pid(), signal.SIGKILL)
-    assert wait_until(lambda: not started.daemon_lives())
+    wait_until(lambda: not started.daemon_lives(), 10, "the daemon has ended")
     assert "no daemon runs" in started(name).stderr
     assert started("start").returncode == 0
