@@ -231,6 +231,26 @@ static void free_supervisor(struct supervisor *supervisor)
 	free(supervisor);
 }
 
+/*
+ * The calls on an open device are answered by a copy of its descriptor. docker's profile, which allows all else that
+ * we need, keeps that for containers that may debug.
+ */
+static void check_copying(int fd)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	int copy = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+
+	if (copy < 0)
+		complain("--show seccomp: pidfd_getfd: %s: the device's files can be seen, and "
+			 "calls on an "
+			 "open device fail; docker run --cap-add SYS_PTRACE allows it",
+			 strerror(errno));
+	if (copy >= 0)
+		close(copy);
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
 struct supervisor *supervisor_new(const char *dir)
 {
 	struct supervisor *supervisor = calloc(1, sizeof(*supervisor));
@@ -263,6 +283,7 @@ struct supervisor *supervisor_new(const char *dir)
 		free_supervisor(supervisor);
 		return NULL;
 	}
+	check_copying(supervisor->stop);
 	paths_use(dir);
 	return supervisor;
 }

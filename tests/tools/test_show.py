@@ -264,6 +264,20 @@ def test_bubblewrap(program_and_output):
     assert result.stdout.splitlines() == output, result.stderr
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86's numbers of system calls")
+def test_profile_of_docker(static, directory):
+    """In docker's default profile one call is missing, which is said: programs see files, and cannot use the device."""
+    allow, refuse, pidfd_getfd = 0x7fff0000, 0x00050001, 438
+    filter_of = directory / "filter"
+    filter_of.write_bytes(b"".join(struct.pack("<HBBI", *line) for line in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, pidfd_getfd), (0x06, 0, 0, refuse), (0x06, 0, 0, allow))))
+    prefix = ["sh", "-c", f'exec bwrap --dev-bind / / --seccomp 3 "$@" 3<{filter_of}', "sh"]
+    result = run(static, prefix=prefix)
+    assert "entry simhca0" in result.stdout and "gids -1" in result.stdout
+    assert result.stderr.startswith("simhca run: --show seccomp: pidfd_getfd: Operation not permitted: the device's files ")
+    assert "docker run --cap-add SYS_PTRACE" in result.stderr
+
+
 def test_second_listener(static):
     """The kernel lets one supervisor answer, not one inside another."""
     result = run(SIMHCA, "run", "--private", "--show", "seccomp", "--", static, show="seccomp")
