@@ -41,8 +41,9 @@ struct simhca_find_peer_reply {
 /*
  * ATTACH_PEER: what the program needs so as to run steps of its QP. Descriptors of the reply: the
  * segment of the peer's QP, that of the CQ in which its receives complete, and that of its receive
- * queue: the SRQ's, or the QP's once more; and the device's ends of the completion channels of that
- * CQ and of the QP's send CQ, each if there is one.
+ * queue: the SRQ's, or the QP's once more; the files of writers (simhca-abi-writers.h) of the
+ * sender's memory and of the peer's; and the device's ends of the completion channels of that CQ
+ * and of the QP's send CQ, each of these four if there is one.
  */
 struct simhca_attach_peer_req {
 	uint32_t qp;
@@ -74,6 +75,8 @@ struct simhca_attach_peer_reply {
 	uint64_t rq, claims;			  /* in the third */
 	uint64_t recv_channel, send_channel;	  /* inodes; 0: no descriptor of it comes */
 	uint64_t recv_event, send_event;	  /* the records of the two CQs' events */
+	/* which of them, plus 1: the QP's, in the sender's memory and in the peer's; 0: no file */
+	uint32_t writer, peer_writer;
 };
 
 #endif

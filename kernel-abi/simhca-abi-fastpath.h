@@ -21,7 +21,7 @@ enum simhca_slow_reason {
 	SIMHCA_SLOW_RECEIVE, /* no receive that is long enough */
 	SIMHCA_SLOW_CQ,	     /* a CQ has no room */
 	SIMHCA_SLOW_EVENT,   /* it is carried, and only an event is left, that it could not raise */
-	SIMHCA_SLOW_COPY,    /* the kernel did not copy it */
+	SIMHCA_SLOW_COPY,    /* the kernel did not copy it, or others are at that memory */
 	SIMHCA_SLOW_ADDRESS, /* UD: the QP is not attached to whom it is for */
 	SIMHCA_SLOW_REASONS,
 };
@@ -92,7 +92,8 @@ struct simhca_fastpath {
 	_Atomic uint32_t before;  /* the latest claim there when it began */
 	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_notifying are about */
 	uint64_t recv[SIMHCA_FASTPATH_RECV_WORDS]; /* the receive, as it was claimed */
-	uint64_t reserved0[5];
+	_Atomic uint64_t atomics;		   /* of the messages: those that fetch */
+	uint64_t reserved0[4];
 	_Atomic uint32_t latency[SIMHCA_FASTPATH_LATENCIES]; /* of a sample of the messages */
 };
 SIMHCA_ABI_SIZE(struct simhca_fastpath, 1280);

@@ -31,7 +31,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 24u
+#define SIMHCA_ABI_VERSION 25u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -410,6 +410,7 @@ SIMHCA_ABI_SIZE(struct simhca_devmem, 568 + 2048);
 
 #include "simhca-abi-progress.h"
 #include "simhca-abi-fastpath.h"
+#include "simhca-abi-writers.h"
 
 /*
  * Doorbells: one bit per QP of the context, in a tree three levels deep, so that ringing

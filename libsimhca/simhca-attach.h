@@ -24,7 +24,9 @@ int simhca_find_peer(struct simhca_context *context, const struct simhca_find_pe
 		     struct simhca_find_peer_reply *reply, struct simhca_why *why);
 /* What else the sender is given, or the caller has to know of the peer. */
 struct simhca_attached {
-	int fds[3]; /* of the segments; the model's */
+	int fds[3]; /* of the segments; the model's, as are the next two */
+	/* Where writes to its own memory, and to the peer's, keep off atomics; -1: there are none. */
+	int writers, peer_writers;
 	void *peer; /* the argument of its context */
 	pid_t own_pid, peer_pid;
 };

@@ -21,6 +21,7 @@
 #include "link/wire/wire.h"
 #include "memory/advise.h"
 #include "paging/pager.h"
+#include "proto/attach.h"
 #include "recv/tag_match.h"
 #include "recv/xrc.h"
 #include "simhca-device.h"
@@ -175,6 +176,7 @@ void simhca_context_retire(struct simhca_context *context)
 		return;
 	atomic_store_explicit(&context->suspended, true, memory_order_relaxed);
 	simhca_engine_detach(context->engine, context);
+	simhca_fastpath_gone(context);
 	DL_DELETE(context->device->contexts, context);
 }
 

@@ -35,6 +35,8 @@ static void copy(struct simhca_steps_with *to, const struct simhca_steps_with *f
 	to->claimant = from->claimant;
 	to->life = from->life;
 	atomic_store(&to->recovered, atomic_load(&from->recovered));
+	to->writer = from->writer;
+	to->peer_writer = from->peer_writer;
 }
 
 bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
@@ -86,7 +88,8 @@ bool simhca_steps_recover(struct simhca_fabric *fabric, struct simhca_steps *ste
 	return is_new;
 }
 
-bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, uint32_t *claimant)
+bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, struct simhca_steps_with *was,
+			 uint32_t *sender)
 {
 	struct simhca_steps *steps;
 	uint32_t place;
@@ -96,7 +99,8 @@ bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, uint32_t *c
 		place = place_of(steps, qpn);
 		if (place == steps->num_with)
 			continue;
-		*claimant = steps->with[place].claimant;
+		copy(was, &steps->with[place]);
+		*sender = steps->qpc->qpn;
 		copy(&steps->with[place], &steps->with[--steps->num_with]);
 		break;
 	}
@@ -151,6 +155,7 @@ static void count(const struct simhca_steps *steps, uint64_t *stats)
 	stats[SIMHCA_STAT_RCV_PACKETS] += packets;
 	stats[SIMHCA_STAT_RX_WRITE] += atomic_load_explicit(&mem->writes, memory_order_relaxed);
 	stats[SIMHCA_STAT_RX_READ] += atomic_load_explicit(&mem->reads, memory_order_relaxed);
+	stats[SIMHCA_STAT_RX_ATOMIC] += atomic_load_explicit(&mem->atomics, memory_order_relaxed);
 }
 
 void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps)
@@ -179,6 +184,17 @@ void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context)
 		if (!context || simhca_steps_are_with(steps, context))
 			/* seq_cst: before the guards are looked at, by who waits for steps. */
 			atomic_store(&steps->qpc->fastpath_epoch, 0);
+	pthread_rwlock_unlock(&fabric->lock);
+}
+
+void simhca_steps_end_with(struct simhca_fabric *fabric, pid_t pid)
+{
+	struct simhca_steps *steps;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	for (steps = fabric->steps; steps; steps = steps->next)
+		if (touch(steps, pid))
+			atomic_store(&steps->qpc->fastpath_epoch, 0); /* seq_cst, as above */
 	pthread_rwlock_unlock(&fabric->lock);
 }
 

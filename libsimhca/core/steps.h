@@ -13,9 +13,16 @@
 
 #include "simhca-abi.h"
 
+struct simhca_atomicity;
 struct simhca_context;
 struct simhca_device;
 struct simhca_fabric;
+
+/* A QP as one who writes to the memory of a process on which atomics are done (dma/exclusive.h). */
+struct simhca_steps_writer {
+	struct simhca_atomicity *atomicity; /* NULL: none are done there */
+	uint32_t number;
+};
 
 /* With whom: the peer's context, and whose memory is touched. */
 struct simhca_steps_with {
@@ -25,6 +32,8 @@ struct simhca_steps_with {
 	 * queue (recover.h); and the claim that the device has recovered last */
 	uint32_t qpn, claimant, life;
 	_Atomic uint32_t recovered;
+	/* By whom it writes to its own memory, and to the peer's. Control functions. */
+	struct simhca_steps_writer writer, peer_writer;
 };
 
 struct simhca_steps {
@@ -49,10 +58,11 @@ bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *
 bool simhca_steps_recover(struct simhca_fabric *fabric, struct simhca_steps *steps, uint32_t qpn,
 			  uint32_t claim);
 /*
- * UD: the QP of that number goes, and no step of any other is with it. Of one that was *claimant is
- * no more in use; false: there is none.
+ * UD: the QP of that number goes, and no step of any other is with it. *was: one that was, of the QP
+ * *sender, whose numbers are no more in use; false: there is none.
  */
-bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, uint32_t *claimant);
+bool simhca_steps_forget(struct simhca_fabric *fabric, uint32_t qpn, struct simhca_steps_with *was,
+			 uint32_t *sender);
 /*
  * The one after that, or the first, whose program has ended and which was with a QP of that
  * context; or NULL. Control functions.
@@ -65,6 +75,8 @@ void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *step
 bool simhca_steps_are_with(const struct simhca_steps *steps, uint32_t context);
 /* None begins any more: of QPs of this context, or that are connected to such; 0: of all. */
 void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context);
+/* Likewise of all that touch the memory of a process. */
+void simhca_steps_end_with(struct simhca_fabric *fabric, pid_t pid);
 /* Those under way that touch the memory of a process; to be freed. NULL: out of memory. */
 struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t pid);
 /* Whether they have ended since. Does not wait. */

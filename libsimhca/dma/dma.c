@@ -135,16 +135,24 @@ static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bo
 		    unsigned int locals, size_t length)
 {
 	struct simhca_mm *mm = seg->mm;
+	struct simhca_writers *there = NULL;
+	bool stays = false;
 	int error;
 
 	simhca_mover_is_in(mover, mm->context);
 	let_go_of_pages(mm, count, length);
-	if (write)
+	if (write) {
 		pthread_rwlock_rdlock(&mm->atomicity->lock);
+		there = simhca_exclusive_write(mm->atomicity, &stays);
+	}
 	error = move(seg, write, remote, count, local, locals, length);
-	if (write)
+	if (write) {
+		simhca_exclusive_written(there);
 		pthread_rwlock_unlock(&mm->atomicity->lock);
+	}
 	simhca_mover_is_in(mover, 0);
+	if (stays)
+		simhca_exclusive_take_back(mm->atomicity);
 	return error;
 }
 
@@ -257,28 +265,40 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 	return SIMHCA_DMA_OK;
 }
 
-bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
-		       const struct simhca_atomic_op *op, uint64_t *old, enum simhca_reason *reason)
+/* Under the lock, and when nobody else is at work there; 0 or errno. */
+static int change(const struct simhca_seg *seg, const struct simhca_atomic_op *op, uint64_t *old)
 {
 	struct iovec remote = { (void *)(uintptr_t)seg->addr, sizeof(*old) };
 	struct iovec before = { old, sizeof(*old) }, after;
-	struct simhca_mm *mm = seg->mm;
 	uint64_t value;
-	int error;
+	int error = op->store ? 0 : move(seg, false, &remote, 1, &before, 1, sizeof(*old));
 
-	simhca_mover_is_in(mover, mm->context);
-	pthread_rwlock_wrlock(&mm->atomicity->lock);
-	error = op->store ? 0 : move(seg, false, &remote, 1, &before, 1, sizeof(*old));
-	if (!error && (!op->compare_swap || *old == op->compare)) {
-		value = op->compare_swap || op->store ? op->swap_add : *old + op->swap_add;
-		after = (struct iovec){ &value, sizeof(value) };
-		error = move(seg, true, &remote, 1, &after, 1, sizeof(value));
+	if (error || !simhca_atomic_value(op, *old, &value))
+		return error;
+	after = (struct iovec){ &value, sizeof(value) };
+	return move(seg, true, &remote, 1, &after, 1, sizeof(value));
+}
+
+bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
+		       const struct simhca_atomic_op *op, uint64_t *old, enum simhca_reason *reason)
+{
+	struct simhca_atomicity *atomicity = seg->mm->atomicity;
+	bool stays, alone;
+	int error = 0;
+
+	simhca_mover_is_in(mover, seg->mm->context);
+	pthread_rwlock_wrlock(&atomicity->lock);
+	alone = simhca_exclusive_atomic(atomicity, &stays);
+	if (alone) {
+		error = change(seg, op, old);
+		simhca_exclusive_done(atomicity);
 	}
-	pthread_rwlock_unlock(&mm->atomicity->lock);
+	pthread_rwlock_unlock(&atomicity->lock);
 	simhca_mover_is_in(mover, 0);
-	if (error)
-		*reason = reason_of(error);
-	return !error;
+	if (stays)
+		simhca_exclusive_take_back(atomicity);
+	*reason = error ? reason_of(error) : SIMHCA_REASON_NONE;
+	return alone && !error;
 }
 
 /* file is NULL for a process. */
@@ -297,6 +317,7 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 		atomicity = calloc(1, sizeof(*atomicity));
 		if (!atomicity)
 			return NULL;
+		atomicity->fabric = fabric;
 		atomicity->pid = pid;
 		atomicity->dev = dev;
 		atomicity->ino = ino;
@@ -310,7 +331,7 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 	return atomicity;
 }
 
-static void put_atomicity(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
+void simhca_atomicity_put(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
 {
 	struct simhca_atomicity **list = &fabric->atomicities;
 
@@ -319,7 +340,7 @@ static void put_atomicity(struct simhca_fabric *fabric, struct simhca_atomicity 
 	while (*list != atomicity)
 		list = &(*list)->next;
 	*list = atomicity->next;
-	simhca_exclusive_end(fabric, atomicity);
+	simhca_exclusive_end(atomicity);
 	pthread_rwlock_destroy(&atomicity->lock);
 	free(atomicity);
 }
@@ -392,7 +413,7 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 		close(mm->pagemap);
 	if (mm->mem >= 0)
 		close(mm->mem);
-	put_atomicity(fabric, mm->atomicity);
+	simhca_atomicity_put(fabric, mm->atomicity);
 	if (mm->size)
 		simhca_release(fabric, mm->mapping, mm->size, -1);
 	free(mm);

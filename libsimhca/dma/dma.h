@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 
 #include "exclusive.h"
+#include "queue/atomic_op.h"
 #include "simhca-abi.h"
 
 /* The ways to reach an address space. */
@@ -44,6 +45,7 @@ struct simhca_pager;
  * held while its process's memory is touched, so whoever waits for it waits for that process.
  */
 struct simhca_atomicity {
+	struct simhca_fabric *fabric;
 	pid_t pid; /* 0: of the file that follows */
 	dev_t dev;
 	ino_t ino;
@@ -111,14 +113,10 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       const struct simhca_sgl *source, uint64_t length,
 				       struct simhca_mover *mover, enum simhca_reason *reason);
 
-struct simhca_atomic_op {
-	bool compare_swap; /* else fetch and add, or */
-	bool store;	   /* put swap_add there, whatever it was */
-	uint64_t compare;
-	uint64_t swap_add; /* the value to swap in, or to add */
-};
-/* The 8 bytes that seg begins with, changed in one go as seen by all device accesses; *old is what
- * was there. */
+/*
+ * The 8 bytes that seg begins with, changed in one go as seen by all device accesses; *old is what was there.
+ * False with no reason: a program is at work there, and it is to be tried again.
+ */
 bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old,
 		       enum simhca_reason *reason);
@@ -148,6 +146,8 @@ struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid);
 struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, uint64_t offset,
 					uint64_t length, bool writable, bool ours);
 void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm);
+/* One fewer uses it. */
+void simhca_atomicity_put(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
 
 /*
  * The number that a process has for another one, the asker, both by ours; 0: it is in another pid namespace

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "exclusive.h"
 #include "core/device.h"
@@ -8,9 +13,18 @@
 #include "core/steps.h"
 #include "dma.h"
 
+/*
+ * A program needs a few microseconds, unless it has no CPU. An atomic is tried for so long and then
+ * later; in all, and a write at once, waits so long for a program that stays.
+ */
+#define TRY_NS (50u * 1000u)
+#define STAYS_NS (1000u * 1000u * 1000u)
+#define YIELDS 64 /* then it sleeps in between: */
+#define PAUSE_NS (50 * 1000)
+
 void simhca_exclusive_init(struct simhca_exclusive *exclusive)
 {
-	atomic_init(&exclusive->yes, false);
+	exclusive->fd = -1;
 	simhca_mutex_init(&exclusive->lock, SIMHCA_LOCK_ALONE);
 }
 
@@ -25,17 +39,69 @@ static void tell(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
 	pthread_rwlock_unlock(&fabric->lock);
 }
 
-void simhca_exclusive_end(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
+void simhca_exclusive_end(struct simhca_atomicity *atomicity)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
+	struct simhca_writers *there = atomic_load(&exclusive->there);
 
 	if (exclusive->told)
-		tell(fabric, atomicity->slot, UINT32_MAX);
+		tell(atomicity->fabric, atomicity->slot, UINT32_MAX);
+	if (there)
+		munmap(there, sizeof(*there));
+	if (exclusive->fd >= 0)
+		close(exclusive->fd);
 	free(exclusive->seen);
 	pthread_mutex_destroy(&exclusive->lock);
 }
 
-bool simhca_is_exclusive(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
+/* What is shared; NULL: there is no memory, or no descriptor, for it. */
+static struct simhca_writers *create(int *fd)
+{
+	const size_t size = sizeof(struct simhca_writers);
+	void *base = MAP_FAILED;
+
+	*fd = memfd_create("simhca-writers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd >= 0 && !ftruncate(*fd, (off_t)size) &&
+	    !fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (base != MAP_FAILED)
+		return base;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return NULL;
+}
+
+/*
+ * No step that begins from now on writes there without looking. False: the device is just writing,
+ * and does not look yet.
+ */
+static bool begin(struct simhca_atomicity *atomicity)
+{
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
+	struct simhca_writers *there;
+
+	if (!exclusive->begun && !atomic_load(&exclusive->by_device)) {
+		if (pthread_rwlock_trywrlock(&atomicity->lock))
+			return false;
+		there = create(&exclusive->fd);
+		/* seq_cst: before steps are ended, which who attaches begins before he looks. */
+		atomic_store(&exclusive->there, there);
+		pthread_rwlock_unlock(&atomicity->lock);
+		if (there)
+			simhca_steps_end_with(atomicity->fabric, atomicity->pid);
+		else
+			atomic_store(&exclusive->by_device, true);
+	}
+	exclusive->begun = true;
+	if (!exclusive->told && atomic_load(&exclusive->by_device)) {
+		tell(atomicity->fabric, atomicity->slot, 1);
+		exclusive->told = true;
+	}
+	return true;
+}
+
+bool simhca_is_exclusive(struct simhca_atomicity *atomicity)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
 	bool yes;
@@ -43,15 +109,14 @@ bool simhca_is_exclusive(struct simhca_fabric *fabric, struct simhca_atomicity *
 	/* acquire: the accesses of those steps are over. */
 	if (__builtin_expect(atomic_load_explicit(&exclusive->yes, memory_order_acquire), 1))
 		return true;
+	if (!atomicity->pid) /* programs write to no files */
+		return true;
 	if (pthread_mutex_trylock(&exclusive->lock))
 		return false;
 	yes = atomic_load_explicit(&exclusive->yes, memory_order_relaxed);
-	if (!exclusive->told)
-		tell(fabric, atomicity->slot, 1);
-	exclusive->told = true;
-	if (!yes && !exclusive->seen)
-		exclusive->seen = simhca_steps_see(fabric, atomicity->pid);
-	if (exclusive->seen && simhca_steps_passed(fabric, exclusive->seen)) {
+	if (!yes && begin(atomicity) && !exclusive->seen)
+		exclusive->seen = simhca_steps_see(atomicity->fabric, atomicity->pid);
+	if (exclusive->seen && simhca_steps_passed(atomicity->fabric, exclusive->seen)) {
 		yes = true;
 		free(exclusive->seen);
 		exclusive->seen = NULL;
@@ -60,4 +125,192 @@ bool simhca_is_exclusive(struct simhca_fabric *fabric, struct simhca_atomicity *
 	}
 	pthread_mutex_unlock(&exclusive->lock);
 	return yes;
+}
+
+void simhca_exclusive_take_back(struct simhca_atomicity *atomicity)
+{
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
+
+	pthread_mutex_lock(&exclusive->lock);
+	if (!exclusive->told) {
+		atomic_store(&exclusive->by_device, true);
+		atomic_store(&exclusive->yes, false); /* steps that have begun are waited for */
+		free(exclusive->seen);
+		exclusive->seen = NULL;
+		begin(atomicity);
+		simhca_log(atomicity->fabric, SIMHCA_LOG_WARNING,
+			   "a program has stayed in an atomic or a write to the memory of process "
+			   "%d for a second: from now on only the device writes there",
+			   (int)atomicity->pid);
+	}
+	pthread_mutex_unlock(&exclusive->lock);
+}
+
+/* ----------------------------------------------------------------------------- the device */
+
+/* NULL: nobody but the device writes there. */
+static struct simhca_writers *shared(const struct simhca_exclusive *exclusive)
+{
+	/* acquire: it is mapped. */
+	struct simhca_writers *there =
+		atomic_load_explicit(&exclusive->there, memory_order_acquire);
+
+	return there && !atomic_load_explicit(&exclusive->by_device, memory_order_relaxed) ? there
+											   : NULL;
+}
+
+static void pause_after(uint32_t looks)
+{
+	const struct timespec moment = { .tv_nsec = PAUSE_NS };
+
+	if (looks < YIELDS)
+		sched_yield();
+	else
+		nanosleep(&moment, NULL);
+}
+
+struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity, bool *stays)
+{
+	struct simhca_writers *there = shared(&atomicity->exclusive);
+	uint64_t since = 0;
+	uint32_t holder;
+
+	*stays = false;
+	if (!there)
+		return NULL;
+	/* seq_cst, as simhca_writing_begin(). */
+	atomic_fetch_add(&there->device, 1);
+	for (uint32_t looks = 0; (holder = atomic_load(&there->holder)) && !*stays; looks++) {
+		since = since ? since : simhca_now_ns();
+		*stays = simhca_now_ns() - since > STAYS_NS;
+		/* It was handed over for an atomic that is tried again later. */
+		if (holder == SIMHCA_OWNER_DEVICE || *stays)
+			atomic_compare_exchange_strong(&there->holder, &holder, 0);
+		else
+			pause_after(looks);
+	}
+	return there;
+}
+
+void simhca_exclusive_written(struct simhca_writers *there)
+{
+	if (there)
+		atomic_fetch_sub(&there->device, 1);
+}
+
+/* Of those that QPs have: what others say is not believed. */
+static bool are_idle(const struct simhca_exclusive *exclusive, const struct simhca_writers *there)
+{
+	bool at_work = false;
+
+	for (uint32_t i = 0; i < SIMHCA_WRITERS && !at_work; i++)
+		at_work = atomic_load(&exclusive->used[i / 64]) >> i % 64 & 1 &&
+			  atomic_load(&there->writer[i].at_work);
+	return !at_work;
+}
+
+/* From whom has it, once that one's atomic is done; it may have been handed over by now. */
+static bool acquire(struct simhca_writers *there)
+{
+	uint32_t holder = 0;
+
+	if (atomic_compare_exchange_strong(&there->holder, &holder, SIMHCA_OWNER_DEVICE) ||
+	    holder == SIMHCA_OWNER_DEVICE)
+		return true;
+	if (!(holder & SIMHCA_OWNER_WANTED))
+		atomic_compare_exchange_strong(&there->holder, &holder,
+					       holder | SIMHCA_OWNER_WANTED);
+	return false;
+}
+
+bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
+{
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
+	struct simhca_writers *there;
+	uint64_t since = 0, now = 0;
+
+	*stays = false;
+	for (uint32_t looks = 0; (there = shared(exclusive)); looks++) {
+		if (acquire(there) && are_idle(exclusive, there)) {
+			exclusive->busy_since_ns = 0;
+			return true;
+		}
+		now = simhca_now_ns();
+		since = since ? since : now;
+		if (now - since > TRY_NS)
+			break;
+		sched_yield();
+	}
+	if (!there)
+		return true;
+	if (!exclusive->busy_since_ns)
+		exclusive->busy_since_ns = since;
+	*stays = now - exclusive->busy_since_ns > STAYS_NS;
+	if (*stays)
+		atomic_store(&there->holder, 0);
+	return false;
+}
+
+void simhca_exclusive_done(struct simhca_atomicity *atomicity)
+{
+	struct simhca_writers *there = shared(&atomicity->exclusive);
+
+	if (there)
+		simhca_writers_admit(there, SIMHCA_OWNER_DEVICE);
+}
+
+/* ------------------------------------------------------------------- programs that write */
+
+bool simhca_exclusive_add_writer(const struct simhca_mm *mm, struct simhca_steps_writer *writer)
+{
+	struct simhca_exclusive *exclusive = &mm->atomicity->exclusive;
+	/* seq_cst: if there is none yet, the QP's epoch ends when there is. */
+	struct simhca_writers *there = atomic_load(&exclusive->there);
+	uint32_t i = 0;
+
+	*writer = (struct simhca_steps_writer){ 0 };
+	if (!there || atomic_load(&exclusive->by_device))
+		return true;
+	while (i < SIMHCA_WRITERS && atomic_load(&exclusive->used[i / 64]) >> i % 64 & 1)
+		i++;
+	if (i == SIMHCA_WRITERS)
+		return false;
+	atomic_store(&there->writer[i].at_work, 0);
+	/* seq_cst: before anybody is told of it. */
+	atomic_fetch_or(&exclusive->used[i / 64], 1ull << i % 64);
+	if (atomic_load(&there->count) <= i)
+		atomic_store(&there->count, i + 1);
+	mm->atomicity->users++;
+	*writer = (struct simhca_steps_writer){ mm->atomicity, i };
+	return true;
+}
+
+void simhca_exclusive_let_go(const struct simhca_steps_writer *writer, uint32_t name)
+{
+	struct simhca_writers *there;
+
+	if (!writer->atomicity)
+		return;
+	there = atomic_load(&writer->atomicity->exclusive.there);
+	simhca_writers_admit(there, name);
+	atomic_store(&there->writer[writer->number].at_work, 0);
+}
+
+void simhca_exclusive_remove_writer(struct simhca_fabric *fabric,
+				    struct simhca_steps_writer *writer, uint32_t name)
+{
+	struct simhca_atomicity *atomicity = writer->atomicity;
+
+	if (!atomicity)
+		return;
+	simhca_exclusive_let_go(writer, name);
+	atomic_fetch_and(&atomicity->exclusive.used[writer->number / 64],
+			 ~(1ull << writer->number % 64));
+	writer->atomicity = NULL;
+	simhca_atomicity_put(fabric, atomicity);
+}
+
+int simhca_exclusive_file(const struct simhca_steps_writer *writer)
+{
+	return writer->atomicity ? writer->atomicity->exclusive.fd : -1;
 }

@@ -146,7 +146,8 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	 * seq_cst, after the guard was entered: either this sees that the device is alone there, or
 	 * the atomic for which it has to be waits for the end of the step.
 	 */
-	if ((rights.access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE)) &&
+	if ((rights.access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
+			      SIMHCA_ACCESS_REMOTE_ATOMIC)) &&
 	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(rights.mm)]))
 		return NULL;
 	offset = va - mpt->iova;
@@ -214,8 +215,8 @@ static ssize_t copy_small(const struct simhca_step *step, const struct iovec *ow
 		    : simhca_call_pwritev(step->peer.memory, own, num_own, at);
 }
 
-bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
-		      const struct iovec *there, int num_there, uint64_t bytes, bool read)
+static bool move(const struct simhca_step *step, const struct iovec *own, int num_own,
+		 const struct iovec *there, int num_there, uint64_t bytes, bool read)
 {
 	unsigned long mine = (unsigned long)num_own, theirs = (unsigned long)num_there;
 	ssize_t done;
@@ -227,6 +228,21 @@ bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, i
 	done = read ? process_vm_readv(step->peer.pid, own, mine, there, theirs, 0)
 		    : process_vm_writev(step->peer.pid, own, mine, there, theirs, 0);
 	return done == (ssize_t)bytes;
+}
+
+bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
+		      const struct iovec *there, int num_there, uint64_t bytes, bool read)
+{
+	const struct simhca_writing *writing = read ? &step->writing : &step->peer.writing;
+	bool done;
+
+	if (__builtin_expect(!writing->there, 1))
+		return move(step, own, num_own, there, num_there, bytes, read);
+	if (!simhca_step_writing_begin(writing))
+		return false;
+	done = move(step, own, num_own, there, num_there, bytes, read);
+	simhca_writing_end(writing);
+	return done;
 }
 
 /* As a message that is posted inline is copied. */
@@ -242,14 +258,12 @@ static bool copy_to_slot(const struct simhca_step_message *msg)
 
 static bool copy(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
-	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
-
 	if (!msg->length)
 		return true;
 	if (msg->slot)
 		return copy_to_slot(msg);
 	return simhca_step_copy(step, msg->own.iov, msg->own.count, msg->there.iov,
-				msg->there.count, msg->length, read);
+				msg->there.count, msg->length, simhca_step_is_read_like(msg));
 }
 
 /* ------------------------------------------------------------------------- the message */
@@ -280,8 +294,12 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 		    SIMHCA_REASON_NONE ||
 	    !simhca_op_has(msg->wqe.opcode, SIMHCA_OP_FAST_PATH))
 		return SIMHCA_SLOW_REQUEST;
-	if (msg->wqe.opcode == SIMHCA_WR_RDMA_READ) {
-		if (!qpc->max_rd_atomic || (msg->wqe.flags & SIMHCA_WQE_INLINE))
+	msg->packet.op = simhca_opcode(msg->wqe.opcode)->packet;
+	msg->old = 0;
+	if (simhca_step_is_read_like(msg) && !qpc->max_rd_atomic)
+		return SIMHCA_SLOW_REQUEST;
+	if (simhca_step_fetches(msg)) {
+		if (msg->wqe.flags & SIMHCA_WQE_INLINE)
 			return SIMHCA_SLOW_REQUEST;
 		rights.access = SIMHCA_ACCESS_LOCAL_WRITE;
 	}
@@ -291,6 +309,10 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
 		msg->length = bytes;
 		msg->own.iov[0] = (struct iovec){ (void *)sge, bytes };
+		msg->own.count = 1;
+	} else if (msg->wqe.opcode == SIMHCA_WR_ATOMIC_WRITE && !msg->wqe.num_sge) {
+		msg->length = sizeof(msg->wqe.rdma.swap);
+		msg->own.iov[0] = (struct iovec){ &msg->wqe.rdma.swap, msg->length };
 		msg->own.count = 1;
 	} else {
 		length = simhca_gate_length(sge, msg->wqe.num_sge);
@@ -374,17 +396,29 @@ int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *h
 	return SIMHCA_SLOW_RECEIVE;
 }
 
-/* The peer's memory that a READ or WRITE names. */
+static uint32_t right_for(const struct simhca_step_message *msg)
+{
+	if (msg->packet.op == SIMHCA_PKT_READ)
+		return SIMHCA_ACCESS_REMOTE_READ;
+	return simhca_step_fetches(msg) ? SIMHCA_ACCESS_REMOTE_ATOMIC : SIMHCA_ACCESS_REMOTE_WRITE;
+}
+
+/* The peer's memory that is read, written to or changed. */
 static int find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_qpc *peer = step->peer.qpc;
-	bool read = msg->wqe.opcode == SIMHCA_WR_RDMA_READ;
-	const struct simhca_step_rights rights = { peer->pd, step->peer.mm,
-						   read ? SIMHCA_ACCESS_REMOTE_READ
-							: SIMHCA_ACCESS_REMOTE_WRITE };
+	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg) };
 
-	if (!(peer->access & rights.access) || (read && !peer->max_dest_rd_atomic))
+	if (!(peer->access & rights.access) ||
+	    (simhca_step_is_read_like(msg) && !peer->max_dest_rd_atomic))
 		return SIMHCA_SLOW_MEMORY;
+	if (simhca_step_is_atomic(msg)) {
+		if (msg->length != 8 || (msg->wqe.rdma.remote_addr & 7))
+			return SIMHCA_SLOW_REQUEST;
+		/* The device sees to it that others keep off. */
+		if (!step->peer.writing.there)
+			return SIMHCA_SLOW_MEMORY;
+	}
 	msg->there.count = 1;
 	if (!msg->length)
 		return DONE;
@@ -409,6 +443,9 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 
 	/* The opcode is only a hint here: what is written ahead is read as any message is. */
 	if (pi - from < GATHERED_LEAST || first->opcode != SIMHCA_WR_RDMA_WRITE)
+		return from;
+	/* What an atomic makes of one must not be written over. */
+	if (step->peer.writing.there)
 		return from;
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
@@ -521,8 +558,8 @@ static void advance(struct simhca_step *step, struct simhca_responder *resp,
 	const struct simhca_packet *packet = &msg->packet;
 	uint64_t end = packet->va + msg->length;
 
-	simhca_responder_did(resp, step->peer.mem, packet, msg->psns, 0);
-	resp->offset = (uint32_t)packet->length;
+	simhca_responder_did(resp, step->peer.mem, packet, msg->psns, msg->old);
+	resp->offset = simhca_step_is_atomic(msg) ? 0 : (uint32_t)packet->length;
 	if (packet->op == SIMHCA_PKT_READ) {
 		resp->read = (struct simhca_read_owed){ .psn = resp->epsn,
 							.rkey = packet->rkey,
@@ -597,11 +634,18 @@ static int complete_send(struct simhca_step *step, struct held *held,
 }
 
 /* Places the data, and completes both sides. */
-static int finish(struct simhca_step *step, struct held *held,
-		  const struct simhca_step_message *msg, bool written)
+static int finish(struct simhca_step *step, struct held *held, struct simhca_step_message *msg,
+		  bool written)
 {
 	int why = DONE;
 
+	if (simhca_step_is_atomic(msg)) {
+		if (!simhca_step_atomic(step, held->own->name, msg))
+			return SIMHCA_SLOW_COPY;
+		advance(step, &held->resp, msg);
+		held->resp_changed = true;
+		return simhca_step_place_result(step, msg) ? DONE : SIMHCA_SLOW_COPY;
+	}
 	if (!written && !copy(step, msg))
 		return SIMHCA_SLOW_COPY;
 	if (consumes_receive(msg)) {
@@ -690,7 +734,7 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 	}
 	if (why == DONE && !is_send(&msg))
 		why = find_remote(step, &msg);
-	if (why == DONE && msg.wqe.opcode == SIMHCA_WR_RDMA_READ &&
+	if (why == DONE && simhca_step_is_read_like(&msg) &&
 	    exceeds_rd_atomic(step, &msg.wqe, held->own->req.oldest, posted))
 		why = SIMHCA_SLOW_REQUEST;
 	if (why == DONE && simhca_is_signaled(&msg.wqe, step->qpc) &&
@@ -703,7 +747,7 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 	if (why != DONE)
 		return why;
 	why = finish(step, held, &msg, written);
-	if (msg.wqe.opcode == SIMHCA_WR_RDMA_READ && step->reads.count)
+	if (simhca_step_is_read_like(&msg) && step->reads.count)
 		step->reads.ended_ns = simhca_step_now();
 	if (why != DONE) {
 		/* What was consumed is the device's for this message. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A step of a requester in the program that posts (simhca-abi-fastpath.h): RC and UC SEND and
- * RDMA WRITE, and READ, and UD SEND, to a peer on the same device, whole messages at a time. It
+ * RDMA WRITE, READ and atomics, and UD SEND, to a peer on the same device, whole messages at a time. It
  * stands alone: no lock, no log, nothing of the device but what both share.
  */
 #ifndef LIBSIMHCA_STEP_H
@@ -13,6 +13,7 @@
 #include "simhca-abi.h"
 #include "simhca-spin.h"
 #include "queue/srq_claim.h"
+#include "queue/writers.h"
 #include "queue/cqe_reservation.h"
 
 /* A completion channel that the program may write into. */
@@ -36,7 +37,8 @@ struct simhca_step {
 		uint32_t until; /* messages until the next one */
 		uint32_t times, random;
 	} sample;
-	struct simhca_spin spin; /* for an owner word that the device holds */
+	struct simhca_spin spin;       /* for an owner word that the device holds */
+	struct simhca_writing writing; /* to its own memory */
 	/* Reads since the program has polled or done something else; if the peer takes too few. */
 	struct {
 		uint32_t count;
@@ -56,7 +58,8 @@ struct simhca_step {
 		struct simhca_cq_view recv_cq;
 		struct simhca_notify recv_notify;
 		uint32_t fastpath_epoch, mm;
-		int memory, pagemap; /* its /proc/PID/mem and pagemap */
+		struct simhca_writing writing; /* to its memory */
+		int memory, pagemap;	       /* its /proc/PID/mem and pagemap */
 		pid_t pid;
 		struct simhca_av av; /* UD: by which it is reached */
 		uint32_t qpn;

@@ -7,6 +7,7 @@
 
 #include "message/done.h"
 #include "packet/traffic.h"
+#include "queue/atomic_op.h"
 #include "queue/recv.h"
 #include "step.h"
 
@@ -39,11 +40,28 @@ struct simhca_step_message {
 	struct simhca_send_wqe wqe;
 	struct simhca_packet packet;
 	uint32_t length, psns;
+	uint64_t old;		       /* what an atomic has found */
 	struct simhca_step_list own;   /* its data in this program, or where they go */
 	struct simhca_step_list there; /* in the peer's */
 	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
 	struct simhca_recv recv;
 };
+
+/* Of what the fast path carries: whether an answer brings data, or none but an answer counts. */
+static inline bool simhca_step_is_read_like(const struct simhca_step_message *msg)
+{
+	return msg->packet.op >= SIMHCA_PKT_READ;
+}
+
+static inline bool simhca_step_fetches(const struct simhca_step_message *msg)
+{
+	return simhca_step_is_read_like(msg) && msg->packet.op != SIMHCA_PKT_ATOMIC_WRITE;
+}
+
+static inline bool simhca_step_is_atomic(const struct simhca_step_message *msg)
+{
+	return msg->packet.op > SIMHCA_PKT_READ;
+}
 
 /* The requester, under its owner word. It counts when it is committed. */
 struct simhca_step_held {
@@ -110,8 +128,9 @@ static inline int simhca_step_look(const struct simhca_step *step, struct simhca
 /* ------------------------------------------------------------------------- the message */
 
 /*
- * After it was read: makes it the one packet that it would be on the local link. Only what done.h
- * and packet/traffic.h look at is set, since clearing the rest takes longer than that.
+ * After it was read, which says of what kind: makes it the one packet that it would be on the local
+ * link. Only what done.h and packet/traffic.h look at is set, since clearing the rest takes longer
+ * than that.
  */
 static inline void simhca_step_make_packet(const struct simhca_step *step, uint32_t psn,
 					   struct simhca_step_message *msg)
@@ -120,7 +139,6 @@ static inline void simhca_step_make_packet(const struct simhca_step *step, uint3
 	const struct simhca_opcode *opcode = simhca_opcode(wqe->opcode);
 	struct simhca_packet *packet = &msg->packet;
 
-	packet->op = opcode->packet;
 	packet->transport = atomic_load_explicit(&step->qpc->type, memory_order_relaxed);
 	packet->first = packet->last = true;
 	packet->solicited = wqe->flags & SIMHCA_WQE_SOLICITED;
@@ -135,7 +153,7 @@ static inline void simhca_step_make_packet(const struct simhca_step *step, uint3
 	packet->imm_or_rkey = wqe->imm_or_rkey;
 	packet->slid = step->device->port.lid;
 	packet->av = packet->transport == SIMHCA_QPT_UD ? &wqe->ud.av : &step->qpc->av;
-	packet->length = packet->op == SIMHCA_PKT_READ ? 0 : msg->length;
+	packet->length = simhca_step_fetches(msg) ? 0 : msg->length;
 }
 
 /* The memory of the first `length` bytes of an SGE list. */
@@ -156,6 +174,14 @@ int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *h
 /* All of it or, as far as anybody is told, nothing: false. */
 bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
 		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
+/* False: an atomic on that memory stays under way, and nothing may be written there now. */
+bool simhca_step_writing_begin(const struct simhca_writing *writing);
+/* Changes what is there, and has what was in msg->old; else, as far as anybody is told, nothing. */
+bool simhca_step_atomic(const struct simhca_step *step, uint32_t name,
+			struct simhca_step_message *msg);
+/* Afterwards: what was found goes where the message wants it; false: not now. */
+bool simhca_step_place_result(const struct simhca_step *step,
+			      const struct simhca_step_message *msg);
 /* It is done: what it counts for, as packets and acknowledgements on a wire. */
 static inline void simhca_step_count(const struct simhca_step *step,
 				     const struct simhca_step_message *msg)
@@ -172,8 +198,14 @@ static inline void simhca_step_count(const struct simhca_step *step,
 		answer.length = msg->length;
 		simhca_step_add(&fastpath->reads, 1);
 		simhca_step_add(&fastpath->read_payload, msg->length);
+	} else if (simhca_step_fetches(msg)) {
+		answer.op = SIMHCA_PKT_ATOMIC_ACK;
+		simhca_step_add(&fastpath->atomics, 1);
+		simhca_step_add(&fastpath->read_payload, msg->length);
 	} else {
-		if (packet->op == SIMHCA_PKT_WRITE)
+		if (packet->op == SIMHCA_PKT_ATOMIC_WRITE)
+			answer.op = SIMHCA_PKT_READ_RESPONSE;
+		if (packet->op == SIMHCA_PKT_WRITE || packet->op == SIMHCA_PKT_ATOMIC_WRITE)
 			simhca_step_add(&fastpath->writes, 1);
 		simhca_step_add(&fastpath->payload, msg->length);
 		if (answers && msg->length > SIMHCA_STEP_LINK_BYTES)

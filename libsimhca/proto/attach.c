@@ -257,13 +257,61 @@ static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *wi
 	return 0;
 }
 
+/* Which of those that it is with the peer is. */
+static uint32_t key_of(const struct simhca_qp *qp, const struct simhca_qp *peer)
+{
+	return qp->type == SIMHCA_QPT_UD ? peer->qpn : 0;
+}
+
+static uint32_t name_of(uint32_t qpn)
+{
+	return SIMHCA_OWNER_PROGRAM | qpn;
+}
+
+/* It does not write there any more. */
+static void remove_writers(struct simhca_fabric *fabric, struct simhca_steps_with *with,
+			   uint32_t qpn)
+{
+	simhca_exclusive_remove_writer(fabric, &with->writer, name_of(qpn));
+	simhca_exclusive_remove_writer(fabric, &with->peer_writer, name_of(qpn));
+}
+
+/* By what it writes to both memories from now on, if atomics are done there; false: by nothing. */
+static bool add_writers(struct simhca_qp *qp, const struct simhca_mm *own,
+			const struct simhca_qp *peer, struct simhca_steps_with *with)
+{
+	struct simhca_fabric *fabric = qp->device->fabric;
+	struct simhca_steps_writer writer, peer_writer;
+
+	/* Into its own memory go what was read, and the results of atomics. */
+	writer.atomicity = NULL;
+	if (qp->type == SIMHCA_QPT_RC && !simhca_exclusive_add_writer(own, &writer))
+		return false;
+	if (!simhca_exclusive_add_writer(peer->context->offer.mm, &peer_writer)) {
+		simhca_exclusive_remove_writer(fabric, &writer, name_of(qp->qpn));
+		return false;
+	}
+	simhca_steps_find(fabric, &qp->fastpath.steps, key_of(qp, peer), with);
+	remove_writers(fabric, with, qp->qpn); /* of when it was attached before */
+	with->writer = writer;
+	with->peer_writer = peer_writer;
+	simhca_steps_add(fabric, &qp->fastpath.steps, with);
+	return true;
+}
+
 /* By what number it claims from the peer's queue. False: it cannot be attached. */
 static bool enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simhca_qp *peer,
 		   uint32_t *claimant)
 {
-	struct simhca_steps_with with = { .context = peer->context->id,
-					  .pid = mm->pid,
-					  .peer_pid = peer->context->offer.mm->pid };
+	struct simhca_steps_with before, with = { .context = peer->context->id,
+						  .pid = mm->pid,
+						  .peer_pid = peer->context->offer.mm->pid };
+
+	/* What it wrote by when it was attached before is its own until it has another. */
+	if (simhca_steps_find(qp->device->fabric, &qp->fastpath.steps, key_of(qp, peer), &before)) {
+		with.writer = before.writer;
+		with.peer_writer = before.peer_writer;
+	}
 
 	/* Who waits for its steps has to know of both, before there is one. */
 	qp->fastpath.steps.qpc = qp->qpc;
@@ -313,8 +361,9 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		       struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
+	struct simhca_steps_with with;
 	struct simhca_qp *peer;
-	uint32_t claimant;
+	uint32_t claimant, epoch, peer_epoch;
 
 	if (!qp)
 		return -ENOENT;
@@ -327,11 +376,17 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		return simhca_why(why, ENOSPC,
 				  "the QP, or whom it sends to, is attached to as many "
 				  "as it can be");
+	epoch = allow(qp);
+	peer_epoch = allow(peer);
+	if (!add_writers(qp, mm, peer, &with))
+		return simhca_why(why, ENOSPC,
+				  "too many QPs write to the memory of one process on which "
+				  "atomics are done");
 	*reply = (struct simhca_attach_peer_reply){
 		.peer = peer->qpn,
 		.claimant = claimant,
-		.fastpath_epoch = allow(qp),
-		.peer_fastpath_epoch = allow(peer),
+		.fastpath_epoch = epoch,
+		.peer_fastpath_epoch = peer_epoch,
 		.mm = mm->number,
 		.peer_mm = peer->context->offer.mm->number,
 		.send_cqe = qp->send_cq->view.cqe,
@@ -347,6 +402,8 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.send_channel = qp->send_cq->channel,
 		.recv_event = peer->recv_cq->user_handle.element,
 		.send_event = qp->send_cq->user_handle.element,
+		.writer = with.writer.atomicity ? with.writer.number + 1 : 0,
+		.peer_writer = with.peer_writer.atomicity ? with.peer_writer.number + 1 : 0,
 	};
 	*attached = (struct simhca_attached){
 		.peer = peer->context->arg,
@@ -361,6 +418,8 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 	attached->fds[1] = simhca_context_segment(peer->context, peer->recv_cq->mem_ref.segment,
 						  &reply->cq_size);
 	attached->fds[2] = show_receives(peer, reply);
+	attached->writers = simhca_exclusive_file(&with.writer);
+	attached->peer_writers = simhca_exclusive_file(&with.peer_writer);
 	return 0;
 }
 
@@ -375,7 +434,8 @@ void simhca_fastpath_usage(const struct simhca_qp *qp, struct simhca_usage_sum *
 		return;
 	for (int i = 0; i < SIMHCA_FASTPATH_LATENCIES; i++)
 		sum->latency[i] += atomic_load_explicit(&mem->latency[i], memory_order_relaxed);
-	reads = atomic_load_explicit(&mem->reads, memory_order_relaxed);
+	reads = atomic_load_explicit(&mem->reads, memory_order_relaxed) +
+		atomic_load_explicit(&mem->atomics, memory_order_relaxed);
 	sum->messages += atomic_load_explicit(&mem->messages, memory_order_relaxed) - reads;
 	sum->bytes += atomic_load_explicit(&mem->payload, memory_order_relaxed);
 	sum->reads += reads;
@@ -617,10 +677,13 @@ bool simhca_fastpath_recover(struct simhca_qp *qp)
 
 void simhca_fastpath_forget(struct simhca_qp *qp)
 {
-	uint32_t claimant;
+	struct simhca_steps_with was;
+	uint32_t sender;
 
-	while (simhca_steps_forget(qp->device->fabric, qp->qpn, &claimant))
-		simhca_claimant_remove(claimants_of(qp), claimant);
+	while (simhca_steps_forget(qp->device->fabric, qp->qpn, &was, &sender)) {
+		simhca_claimant_remove(claimants_of(qp), was.claimant);
+		remove_writers(qp->device->fabric, &was, sender);
+	}
 }
 
 bool simhca_fastpath_detach(struct simhca_qp *qp)
@@ -640,5 +703,23 @@ bool simhca_fastpath_detach(struct simhca_qp *qp)
 	simhca_steps_remove(qp->device->fabric, &qp->fastpath.steps);
 	if (qp->type == SIMHCA_QPT_UD)
 		leave_destinations(qp);
+	for (uint32_t i = 0; i < qp->fastpath.steps.num_with; i++)
+		remove_writers(qp->device->fabric, &qp->fastpath.steps.with[i], qp->qpn);
 	return true;
+}
+
+void simhca_fastpath_gone(struct simhca_context *context)
+{
+	const struct simhca_steps *steps;
+
+	pthread_rwlock_rdlock(&context->device->fabric->lock);
+	for (steps = context->device->fabric->steps; steps; steps = steps->next) {
+		const uint32_t name = name_of(steps->qpc->qpn);
+
+		for (uint32_t i = 0; steps->context == context && i < steps->num_with; i++) {
+			simhca_exclusive_let_go(&steps->with[i].writer, name);
+			simhca_exclusive_let_go(&steps->with[i].peer_writer, name);
+		}
+	}
+	pthread_rwlock_unlock(&context->device->fabric->lock);
 }

@@ -41,6 +41,11 @@ bool simhca_fastpath_detach(struct simhca_qp *qp);
  * recovers what these have left at it. False: somebody is at one of them.
  */
 bool simhca_fastpath_recover(struct simhca_qp *qp);
+/*
+ * The program of this context has ended: an atomic, or a write, that it was in the middle of is
+ * over.
+ */
+void simhca_fastpath_gone(struct simhca_context *context);
 /* The QP has gone; nobody sends to it any more. */
 void simhca_fastpath_forget(struct simhca_qp *qp);
 /*

@@ -138,7 +138,7 @@ static bool atomic_target(struct simhca_request *request, uint32_t access,
 		simhca_refuse_invalid(request, SIMHCA_REASON_ATOMIC_UNALIGNED);
 		return false;
 	}
-	if (!simhca_is_exclusive(request->qp->device->fabric, target->seg[0].mm->atomicity)) {
+	if (!simhca_is_exclusive(target->seg[0].mm->atomicity)) {
 		simhca_reply_not_accepted(request, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
@@ -155,7 +155,10 @@ static bool change(struct simhca_request *request, const struct simhca_sgl *targ
 		simhca_own_done(request->qp, SIMHCA_RESPONDER_WRITE);
 		return true;
 	}
-	simhca_memory_failed(request, SIMHCA_RESPONDER_WRITE, target, reason);
+	if (reason == SIMHCA_REASON_NONE)
+		simhca_reply_not_accepted(request, SIMHCA_BUSY, reason);
+	else
+		simhca_memory_failed(request, SIMHCA_RESPONDER_WRITE, target, reason);
 	return false;
 }
 

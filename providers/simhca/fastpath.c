@@ -13,6 +13,7 @@
 
 /* Descriptors that come when a QP is attached: so many, and up to so many. */
 #define NUM_SEGMENTS 3
+#define NUM_WRITERS 2
 #define NUM_CHANNELS 2
 
 /* ------------------------------------------------------------------------------ secret */
@@ -109,6 +110,8 @@ void shca_detach(struct shca_attached *peer)
 	close_window(&peer->qp);
 	close_window(&peer->cq);
 	close_window(&peer->rq);
+	close_window(&peer->writers);
+	close_window(&peer->peer_writers);
 	shca_descriptors_put(peer->memory);
 	shca_descriptors_put(peer->send_channel);
 	shca_descriptors_put(peer->recv_channel);
@@ -146,6 +149,25 @@ static bool map_segments(struct shca_attached *peer, const struct simhca_attach_
 		simhca_call_close(fds[i]);
 	}
 	return all;
+}
+
+/* Of which it is that one, plus 1; 0: no such file has come. The others that have follow it. */
+static bool map_writers(struct shca_window *window, struct simhca_writing *writing, uint32_t which,
+			const int **fds)
+{
+	const uint64_t size = sizeof(*writing->there);
+	bool mapped;
+
+	if (!which)
+		return true;
+	mapped = which <= SIMHCA_WRITERS &&
+		 open_window(window, **fds, size, (struct part[2]){ { 0, size } });
+	simhca_call_close(*(*fds)++);
+	if (mapped) {
+		writing->there = (struct simhca_writers *)window->base;
+		writing->mine = &writing->there->writer[which - 1];
+	}
+	return mapped;
 }
 
 /* The peer's receive queue, or its SRQ. */
@@ -239,7 +261,9 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 	struct simhca_attach_peer_reply reply;
 	struct simhca_find_peer_reply found;
 	struct shca_attached *peer;
-	int fds[NUM_SEGMENTS + NUM_CHANNELS], error;
+	int fds[NUM_SEGMENTS + NUM_WRITERS + NUM_CHANNELS], error;
+	const int *more = fds + NUM_SEGMENTS;
+	bool mapped;
 
 	if (wqe) {
 		find.av = req.av = wqe->ud.av;
@@ -253,22 +277,27 @@ struct shca_attached *shca_attach(struct shca_qp *qp, const struct simhca_send_w
 	peer->memory = shca_descriptors_of_process(&found, &req.secret, &error);
 	if (!peer->memory && error)
 		shca_say_not_attached(qp->ctx, error);
-	if (!peer->memory || shca_execute(qp->ctx, &(struct shca_command){
-							   .command = SIMHCA_CMD_ATTACH_PEER,
-							   .req = &req,
-							   .req_size = sizeof(req),
-							   .reply = &reply,
-							   .reply_size = sizeof(reply),
-							   .reply_fds = fds,
-							   .num_reply_fds = NUM_SEGMENTS,
-							   .more_reply_fds = NUM_CHANNELS,
-						   })) {
+	if (!peer->memory ||
+	    shca_execute(qp->ctx, &(struct shca_command){
+					  .command = SIMHCA_CMD_ATTACH_PEER,
+					  .req = &req,
+					  .req_size = sizeof(req),
+					  .reply = &reply,
+					  .reply_size = sizeof(reply),
+					  .reply_fds = fds,
+					  .num_reply_fds = NUM_SEGMENTS,
+					  .more_reply_fds = NUM_WRITERS + NUM_CHANNELS,
+				  })) {
 		shca_detach(peer);
 		return NULL;
 	}
 	take_peer(peer, &find, &found);
-	take_channels(peer, &reply, fds + NUM_SEGMENTS);
-	if (map_peer(qp, peer, &reply, fds))
+	mapped = map_writers(&peer->writers, &peer->step.writing, reply.writer, &more);
+	mapped &= map_writers(&peer->peer_writers, &peer->step.peer.writing, reply.peer_writer,
+			      &more);
+	take_channels(peer, &reply, more);
+	mapped &= map_peer(qp, peer, &reply, fds);
+	if (mapped)
 		return peer;
 	shca_detach(peer);
 	return NULL;

@@ -749,6 +749,10 @@ HANDLER(attach_peer)
 		return ret;
 	for (int i = 0; i < 3; i++)
 		reply_add_fd(reply, attached.fds[i], false);
+	if (attached.writers >= 0)
+		reply_add_fd(reply, attached.writers, false);
+	if (attached.peer_writers >= 0)
+		reply_add_fd(reply, attached.peer_writers, false);
 	lend_channel(attached.peer, &out->recv_channel, out->recv_event, attached.peer_pid, reply);
 	lend_channel(session, &out->send_channel, out->send_event, attached.own_pid, reply);
 	return 0;

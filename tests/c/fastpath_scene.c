@@ -40,8 +40,8 @@ struct options fastpath_options(void)
 	options.max_inline = 256;
 	options.max_send_wr = 128;
 	options.buffer = 6 << 20;
-	options.mr_access =
-		SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ;
+	options.mr_access = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
+			    SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_ATOMIC;
 	return options;
 }
 
@@ -91,23 +91,36 @@ struct pair *fastpath_pair_with_srq(struct world *world)
 }
 
 static int attach_to(struct side *side, const struct side *peer, const struct simhca_secret *known,
-		     struct simhca_attach_peer_reply *reply)
+		     struct simhca_attach_peer_reply *reply, struct simhca_attached *attached)
 {
 	struct simhca_attach_peer_req req = { .qp = side->qp->handle, .secret = *known };
-	struct simhca_attached attached;
 
 	if (side->qp->type == IBV_QPT_UD) {
 		req.av = av_to(side->world, 0, side->options.gid_index);
 		req.dest_qpn = peer->qp->qpn;
 	}
-	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, &attached,
+	return simhca_attach_peer(side->client->context, side->client->mm, &req, reply, attached,
 				  NULL);
 }
 
 int fastpath_attach_with(struct side *side, const struct simhca_secret *known,
 			 struct simhca_attach_peer_reply *reply)
 {
-	return attach_to(side, side->peer, known, reply);
+	struct simhca_attached attached;
+
+	return attach_to(side, side->peer, known, reply, &attached);
+}
+
+/* The file of writers, in which it is that one, plus 1; 0: there is none. */
+static void map_writers(struct simhca_writing *writing, uint32_t which, int fd)
+{
+	assert_int_equal(which != 0, fd >= 0);
+	if (!which)
+		return;
+	writing->there =
+		mmap(NULL, sizeof(*writing->there), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(writing->there, MAP_FAILED);
+	writing->mine = &writing->there->writer[which - 1];
 }
 
 struct simhca_step fastpath_attach(struct side *side)
@@ -120,6 +133,7 @@ struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 	struct simhca_find_peer_req find = { .qp = side->qp->handle };
 	struct simhca_find_peer_reply found;
 	struct simhca_attach_peer_reply reply;
+	struct simhca_attached attached;
 	struct simhca_step step;
 
 	memset(&step, 0, sizeof(step));
@@ -130,7 +144,7 @@ struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 	assert_int_equal(simhca_find_peer(side->client->context, &find, &found, NULL), 0);
 	assert_int_equal(found.pid, getpid());
 	assert_ptr_equal(found.address, &fastpath_secret);
-	assert_int_equal(attach_to(side, peer, &fastpath_secret, &reply), 0);
+	assert_int_equal(attach_to(side, peer, &fastpath_secret, &reply, &attached), 0);
 	assert_int_equal(reply.peer, peer->qp->qpn);
 	assert_int_equal(reply.state, peer->qp->granted.state.offset);
 	step.device = simhca_device_memory(side->world->device[0]);
@@ -169,6 +183,8 @@ struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 	step.send_notify.fd = step.peer.recv_notify.fd = -1;
 	step.peer.fastpath_epoch = reply.peer_fastpath_epoch;
 	step.peer.mm = reply.peer_mm;
+	map_writers(&step.writing, reply.writer, attached.writers);
+	map_writers(&step.peer.writing, reply.peer_writer, attached.peer_writers);
 	step.peer.pid = (pid_t)found.pid;
 	step.peer.memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	step.peer.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -178,6 +194,10 @@ struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 
 void fastpath_detach(const struct simhca_step *step)
 {
+	if (step->writing.there)
+		munmap(step->writing.there, sizeof(*step->writing.there));
+	if (step->peer.writing.there)
+		munmap(step->peer.writing.there, sizeof(*step->peer.writing.there));
 	close(step->peer.memory);
 	close(step->peer.pagemap);
 }

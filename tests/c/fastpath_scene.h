@@ -63,6 +63,8 @@ void fastpath_put_work(struct pair *pair, const struct fastpath_work *work);
 void fastpath_write(struct pair *pair, uint32_t length, const struct mr *to);
 void fastpath_send(struct pair *pair, uint32_t length);
 void fastpath_put_fetch_and_add(struct side *side, const struct mr *mr);
+/* The first atomic on our memory is the device's: then those who write there know of each other. */
+void fastpath_begin_atomics(struct world *world);
 /* The data in the slot of a receive. */
 const uint8_t *fastpath_slot(const struct qp *qp, uint32_t index);
 /* The next completion that is not void. */

@@ -71,6 +71,15 @@ void fastpath_put_fetch_and_add(struct side *side, const struct mr *mr)
 				       .compare_add = 1 });
 }
 
+void fastpath_begin_atomics(struct world *world)
+{
+	struct pair *pair = fastpath_rc_pair(world, false);
+
+	fastpath_put_fetch_and_add(&pair->a, mr_new(pair->b.client, 4096, ALL_ACCESS));
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	fastpath_completes(pair->a.send_cq);
+}
+
 const uint8_t *fastpath_slot(const struct qp *qp, uint32_t index)
 {
 	return qp->rq + (size_t)(index % qp->granted.rq_entries) * qp->granted.rq_stride +

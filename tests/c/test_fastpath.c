@@ -27,6 +27,14 @@ static const struct fastpath_work works[] = {
 	{ "a long read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, 3000001, 1, false, false },
 	{ "long reads", SIMHCA_WR_RDMA_READ, SIGNALED | SIMHCA_WQE_FENCE, 3, 20001, 2, false,
 	  false },
+	{ "an atomic write", SIMHCA_WR_ATOMIC_WRITE, SIGNALED, 1, 8, 1, false, false },
+	{ "atomic writes of two parts", SIMHCA_WR_ATOMIC_WRITE, SIGNALED, 3, 8, 2, false, false },
+	{ "an inline atomic write", SIMHCA_WR_ATOMIC_WRITE, 0, 1, 8, 1, false, true },
+	/* Nothing is added, and zero is swapped for zero. */
+	{ "a fetch and add", SIMHCA_WR_ATOMIC_FETCH_AND_ADD, SIGNALED, 1, 8, 1, false, false },
+	{ "some fetches and adds", SIMHCA_WR_ATOMIC_FETCH_AND_ADD, SIGNALED, 4, 8, 2, false,
+	  false },
+	{ "a compare and swap", SIMHCA_WR_ATOMIC_CMP_AND_SWP, SIGNALED, 1, 8, 1, false, false },
 };
 
 static uint32_t messages_of_works(void)
@@ -38,7 +46,15 @@ static uint32_t messages_of_works(void)
 	return messages;
 }
 
-static void what_the_device_does(struct world *world, const struct options *options)
+static bool is_atomic(const struct fastpath_work *work)
+{
+	return work->opcode == SIMHCA_WR_ATOMIC_WRITE ||
+	       work->opcode == SIMHCA_WR_ATOMIC_FETCH_AND_ADD ||
+	       work->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP;
+}
+
+/* `atomics`: in memory on which there are some, so the fast path does them as well. */
+static void what_the_device_does(struct world *world, const struct options *options, bool atomics)
 {
 	uint64_t before[SIMHCA_STATS], by_fast_path[SIMHCA_STATS], by_device[SIMHCA_STATS];
 
@@ -48,9 +64,11 @@ static void what_the_device_does(struct world *world, const struct options *opti
 			    *other = fastpath_pair(world, options);
 		struct simhca_step step = fastpath_attach(&pair->a);
 		uint32_t bytes = work->count * work->length;
-		bool read = work->opcode == SIMHCA_WR_RDMA_READ;
+		bool read = work->opcode == SIMHCA_WR_RDMA_READ ||
+			    work->opcode == SIMHCA_WR_ATOMIC_FETCH_AND_ADD ||
+			    work->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP;
 
-		if (read && options->type == IBV_QPT_UC)
+		if ((read && options->type == IBV_QPT_UC) || (is_atomic(work) && !atomics))
 			continue;
 		print_message("%s\n", work->name);
 		run_until_idle(world);
@@ -139,7 +157,15 @@ static void what_the_device_does_on_rc(void **state)
 {
 	const struct options options = fastpath_options();
 
-	what_the_device_does(*state, &options);
+	what_the_device_does(*state, &options, false);
+}
+
+static void what_the_device_does_beside_atomics(void **state)
+{
+	const struct options options = fastpath_options();
+
+	fastpath_begin_atomics(*state);
+	what_the_device_does(*state, &options, true);
 }
 
 static void what_the_device_does_on_uc(void **state)
@@ -148,7 +174,7 @@ static void what_the_device_does_on_uc(void **state)
 
 	options.type = IBV_QPT_UC;
 	options.sq_sig_all = 1;
-	what_the_device_does(*state, &options);
+	what_the_device_does(*state, &options, false);
 }
 
 static void what_the_device_does_with_an_srq(void **state)
@@ -156,7 +182,7 @@ static void what_the_device_does_with_an_srq(void **state)
 	struct options options = fastpath_options();
 
 	options.srq_wr = 256;
-	what_the_device_does(*state, &options);
+	what_the_device_does(*state, &options, false);
 }
 
 /*
@@ -270,9 +296,11 @@ static void *cancelled_in_step(void *arg)
 static void a_thread_that_is_cancelled(void **state)
 {
 	struct pair *pair = fastpath_rc_pair(*state, false);
-	struct simhca_step step = fastpath_attach(&pair->a);
+	struct simhca_step step;
 	int ends[2];
 
+	fastpath_begin_atomics(*state);
+	step = fastpath_attach(&pair->a);
 	fastpath_open_channel(&step.peer.recv_notify, pair->b.recv_cq, ends);
 	for (size_t w = 0; w < ARRAY_SIZE(works); w++) {
 		struct simhca_cqe cqe;
@@ -296,6 +324,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		HERE(what_the_device_does_on_rc),
 		HERE(what_the_device_does_on_uc),
+		HERE(what_the_device_does_beside_atomics),
 		HERE(what_the_device_does_with_an_srq),
 		HERE(a_sample_is_timed),
 		cmocka_unit_test(a_list_of_writes),

@@ -96,7 +96,7 @@ static void the_rest_is_left_to_the_program(void **state)
 }
 
 /* What no step can do is not left to one. */
-static void an_atomic_is_not_left_to_the_program(void **state)
+static void a_flush_is_not_left_to_the_program(void **state)
 {
 	struct world *world = *state;
 	struct pair *pair = fastpath_rc_pair(world, false);
@@ -105,7 +105,7 @@ static void an_atomic_is_not_left_to_the_program(void **state)
 	put_sends(pair, 0, 1);
 	assert_false(simhca_step(&step));
 	run_until_idle(world);
-	fastpath_put_fetch_and_add(&pair->a, pair->b.mr);
+	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_FLUSH, .flags = SIGNALED });
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	assert_false(simhca_step(&step));
 	recv_into(&pair->b, 0, 0, 100);
@@ -202,10 +202,10 @@ static void an_atomic_waits_for_steps(void **state)
 	assert_false(early);
 	assert_true(late_enough && !cqe.status);
 
-	/* From then on writes are the device's, and reads need not be. */
+	/* That step was the last one that writes without looking. */
 	fastpath_write(pair, 8, mr);
 	assert_false(simhca_step(&step));
-	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_MEMORY], 1);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_STATE], 1);
 	assert_int_equal(*word, 5);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	run_until_idle(world);
@@ -216,9 +216,9 @@ static void an_atomic_waits_for_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(the_device_waits_for_a_turn),	    HERE(the_rest_is_left_to_the_program),
-		HERE(an_atomic_is_not_left_to_the_program), HERE(the_program_does_not_come),
-		HERE(deregistration_waits_for_a_step),	    HERE(an_atomic_waits_for_steps),
+		HERE(the_device_waits_for_a_turn),	  HERE(the_rest_is_left_to_the_program),
+		HERE(a_flush_is_not_left_to_the_program), HERE(the_program_does_not_come),
+		HERE(deregistration_waits_for_a_step),	  HERE(an_atomic_waits_for_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

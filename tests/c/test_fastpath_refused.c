@@ -205,9 +205,10 @@ static void refuse_no_such_key(struct pair *pair)
 	fastpath_write(pair, 8, &none);
 }
 
-static void refuse_atomic(struct pair *pair)
+/* The device sees first to it that others keep off. */
+static void refuse_first_atomic(struct pair *pair)
 {
-	fastpath_put_fetch_and_add(&pair->a, pair->b.mr);
+	fastpath_put_fetch_and_add(&pair->a, mr_new(pair->b.client, 4096, ALL_ACCESS));
 }
 
 static void refuse_long(struct pair *pair)
@@ -220,7 +221,7 @@ static void refuse_right(struct pair *pair)
 	fastpath_write(pair, 8, mr_new(pair->b.client, 4096, SIMHCA_ACCESS_REMOTE_READ));
 }
 
-static void refuse_atomics_memory(struct pair *pair)
+static void refuse_since_an_atomic(struct pair *pair)
 {
 	struct mr *mr = mr_new(pair->b.client, 4096, ALL_ACCESS);
 	struct simhca_cqe cqe;
@@ -310,6 +311,7 @@ static const struct refusal {
 	{ refuse_reconnected_peer, SIMHCA_SLOW_STATE },
 	{ refuse_new_address, SIMHCA_SLOW_STATE },
 	{ refuse_resized_cq, SIMHCA_SLOW_STATE },
+	{ refuse_since_an_atomic, SIMHCA_SLOW_STATE },
 	{ refuse_failed, SIMHCA_SLOW_STATE },
 	{ refuse_failed_peer, SIMHCA_SLOW_STATE },
 	{ refuse_psn, SIMHCA_SLOW_WAITS },
@@ -319,14 +321,13 @@ static const struct refusal {
 	{ refuse_consumed_receive, SIMHCA_SLOW_WAITS },
 	{ refuse_told_gap, SIMHCA_SLOW_WAITS },
 	{ refuse_owed_response, SIMHCA_SLOW_WAITS },
-	{ refuse_atomic, SIMHCA_SLOW_REQUEST },
 	{ refuse_inline_read, SIMHCA_SLOW_REQUEST },
 	{ refuse_long_inline, SIMHCA_SLOW_REQUEST },
 	{ refuse_many_sges, SIMHCA_SLOW_REQUEST },
 	{ refuse_send_index, SIMHCA_SLOW_REQUEST },
 	{ refuse_long, SIMHCA_SLOW_REQUEST },
 	{ refuse_right, SIMHCA_SLOW_MEMORY },
-	{ refuse_atomics_memory, SIMHCA_SLOW_MEMORY },
+	{ refuse_first_atomic, SIMHCA_SLOW_MEMORY },
 	{ refuse_other_owner, SIMHCA_SLOW_MEMORY },
 	{ refuse_gone_key, SIMHCA_SLOW_MEMORY },
 	{ refuse_no_such_key, SIMHCA_SLOW_MEMORY },

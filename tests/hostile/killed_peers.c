@@ -2,13 +2,14 @@
 /*
  * Programs that carry their messages themselves, and are killed while they do:
  *
- *	killed_peers N [srq] [events]
+ *	killed_peers N [srq] [events] [atomics]
  *
  * The survivor has N peers, one after the other, each of which writes and sends to it until it is
  * killed, and one that lives, with the same CQ, and with the same SRQ if there is to be one. What
  * has arrived is whole, in order, and once; what has not is flushed, or still there for the one
  * that lives, who does not notice. With `events` the survivor sleeps until there is a completion
- * event, and none is lost. Prints how many messages came of those that were killed.
+ * event, and none is lost. With `atomics` each message is counted in the survivor's memory before it is
+ * sent: once, whoever is killed in the middle of that. Prints how many messages came of those that were killed.
  */
 #include <poll.h>
 #include <signal.h>
@@ -32,15 +33,17 @@ struct end {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	uint8_t memory[2 * SLOTS * WRITTEN + 2 * RECEIVES * RECEIVED];
+	uint64_t counters[2]; /* of the victim, and of the one that lives */
 };
 
 /* What one tells the other. */
 struct address {
 	uint32_t qpn, rkey;
-	uint64_t va;
+	uint64_t va, counter;
 };
 
 static struct end end;
+static bool atomics;
 
 static void make_end(bool events)
 {
@@ -51,7 +54,8 @@ static void make_end(bool events)
 	CHECK(end.pd);
 	end.cq = ibv_create_cq(end.context, 128, NULL, end.channel, 0);
 	CHECK(end.cq);
-	end.mr = ibv_reg_mr(end.pd, end.memory, sizeof(end.memory), FULL_ACCESS);
+	end.mr = ibv_reg_mr(end.pd, end.memory, sizeof(end.memory) + sizeof(end.counters),
+			    FULL_ACCESS);
 	CHECK(end.mr);
 }
 
@@ -90,13 +94,14 @@ static struct address hear(int socket)
 	return address;
 }
 
-/* A write, and a send that tells of it. */
-static void post_two(struct ibv_qp *qp, const struct address *to, uint32_t n)
+/* A write, and a send that tells of it; before that it is counted. */
+static void post_message(struct ibv_qp *qp, const struct address *to, uint32_t n)
 {
 	uint8_t *written = end.memory + n % 8 * WRITTEN;
 	uint8_t *sent = end.memory + 2 * SLOTS * WRITTEN + n % 8 * RECEIVED;
 	struct ibv_sge sge[2] = { { (uintptr_t)written, WRITTEN, end.mr->lkey },
 				  { (uintptr_t)sent, length_of(n), end.mr->lkey } };
+	struct ibv_sge result = { (uintptr_t)end.counters, sizeof(end.counters[0]), end.mr->lkey };
 	struct ibv_send_wr wr[2] = {
 		{ .opcode = IBV_WR_RDMA_WRITE,
 		  .sg_list = &sge[0],
@@ -109,9 +114,17 @@ static void post_two(struct ibv_qp *qp, const struct address *to, uint32_t n)
 		  .send_flags = IBV_SEND_SIGNALED },
 	};
 
+	struct ibv_send_wr count = {
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.sg_list = &result,
+		.num_sge = 1,
+		.next = wr,
+		.wr.atomic = { .remote_addr = to->counter, .compare_add = 1, .rkey = to->rkey },
+	};
+
 	fill(written, n, WRITTEN);
 	fill(sent, n, length_of(n));
-	CHECK(!post_send(qp, wr));
+	CHECK(!post_send(qp, atomics ? &count : wr));
 }
 
 /* Until it is killed; messages 0, 1, 2 and so on. Or one whenever it is asked for. */
@@ -123,7 +136,7 @@ static void be_peer(int socket, bool steady)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	make_end(false);
 	qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
-	mine = (struct address){ qp->qp_num, end.mr->rkey, (uintptr_t)end.memory };
+	mine = (struct address){ qp->qp_num, end.mr->rkey, (uintptr_t)end.memory, 0 };
 	tell(socket, &mine);
 	theirs = hear(socket);
 	start_qp_within(qp, theirs.qpn, 14, 7);
@@ -132,8 +145,9 @@ static void be_peer(int socket, bool steady)
 	for (uint32_t n = 0;; n++) {
 		if (steady)
 			hear(socket);
-		post_two(qp, &theirs, n);
+		post_message(qp, &theirs, n);
 		poll_success(end.cq);
+		CHECK(!atomics || ((volatile uint64_t *)end.counters)[0] == n);
 	}
 }
 
@@ -171,6 +185,11 @@ static bool used[2 * RECEIVES]; /* since it was asked last */
 static uint8_t *slots_of(const struct peer *peer)
 {
 	return end.memory + (peer->steady ? SLOTS * WRITTEN : 0);
+}
+
+static uint64_t counter_of(const struct peer *peer)
+{
+	return ((volatile uint64_t *)end.counters)[peer->steady];
 }
 
 static uint8_t *receive_buffer(const struct peer *peer, uint32_t n)
@@ -220,6 +239,7 @@ static void take(struct peer *peer, const struct ibv_wc *wc)
 	/* What was written before the message was sent. */
 	CHECK(is_filled(slots_of(peer) + n % SLOTS * WRITTEN, n, WRITTEN));
 	peer->arrived++;
+	CHECK(!atomics || counter_of(peer) >= peer->arrived);
 }
 
 /* A completion of the SRQ's, of either. */
@@ -238,6 +258,7 @@ static void take_of_srq(struct peer *peer, const struct ibv_wc *wc)
 		CHECK(is_filled(buffer, n, length_of(n)));
 		CHECK(is_filled(slots_of(peer) + n % SLOTS * WRITTEN, n, WRITTEN));
 		peer->arrived++;
+		CHECK(!atomics || counter_of(peer) >= peer->arrived);
 	}
 	receive_of_srq(wc->wr_id);
 }
@@ -341,7 +362,9 @@ static void connect_to(struct peer *peer, int socket)
 	struct address theirs = hear(socket), mine;
 
 	peer->qp = make_qp_with(end.pd, end.cq, IBV_QPT_RC, srq);
-	mine = (struct address){ peer->qp->qp_num, end.mr->rkey, (uintptr_t)slots_of(peer) };
+	end.counters[peer->steady] = 0;
+	mine = (struct address){ peer->qp->qp_num, end.mr->rkey, (uintptr_t)slots_of(peer),
+				 (uintptr_t)&end.counters[peer->steady] };
 	start_qp_within(peer->qp, theirs.qpn, 14, 7);
 	for (uint32_t i = 0; i < RECEIVES && !srq; i++)
 		receive(peer);
@@ -396,6 +419,8 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 	while (srq && poll_srq(&victim, steady))
 		;
 	CHECK(!ibv_destroy_qp(victim.qp));
+	/* Of the one that it was in the middle of only it knew. */
+	CHECK(!atomics || counter_of(&victim) - victim.arrived <= 1);
 	if (srq)
 		check_srq(steady, steady_socket);
 	close(socket);
@@ -428,7 +453,9 @@ int main(int argc, char **argv)
 		events |= !strcmp(argv[i], "events");
 		with_srq |= !strcmp(argv[i], "srq");
 	}
-	CHECK(argc == 2 + events + with_srq);
+	for (int i = 2; i < argc; i++)
+		atomics |= !strcmp(argv[i], "atomics");
+	CHECK(argc == 2 + events + with_srq + atomics);
 	alarm(600 + (unsigned int)atoi(argv[1]));
 	pid = start_peer(&socket, true);
 	make_end(events);

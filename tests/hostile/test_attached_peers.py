@@ -47,8 +47,8 @@ def test_a_peer_that_lies_when_the_device_is_gone(daemon, program, queue):
 
 @pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],
                          indirect=True, ids=["on", "off"])
-@pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"]],
-                         ids=["rq", "srq", "rq-sleeps", "srq-sleeps"])
+@pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"], ["atomics"], ["srq", "atomics"]],
+                         ids=["rq", "srq", "rq-sleeps", "srq-sleeps", "rq-atomics", "srq-atomics"])
 def test_peers_that_are_killed(daemon, neighbour, program, options):
     """In the middle of their messages: the survivor has them whole, in order and once, or not at all."""
     survivor = program("killed-peers", KILLS, *options)

@@ -25,6 +25,16 @@ def test_two_programs(options, by_fast_path):
     assert qp['carried'] == bool(by_fast_path)
 
 
+@pytest.mark.parametrize('fast_path', ['on', 'off'])
+def test_atomics(fast_path):
+    """The first one is the daemon's. Then the program does them, and writes as before."""
+    qp = json.loads(private_python('fastpath_atomics.py', options=('--daemon-option', f'fast-path={fast_path}')))
+    carried = qp.get('fast_path', {}).get('messages', 0)
+    assert carried + qp['by_device'] == 403, json.dumps(qp)
+    # The QP is attached anew at one of the next posts; the device is at work for it now and then.
+    assert carried > 380 if fast_path == 'on' else not carried, json.dumps(qp)
+
+
 @pytest.mark.parametrize('variable', ['SIMHCA_FAST_PATH', 'SIMHCA_CALLERS'])
 def test_a_program_may_do_without(variable):
     """By its environment, also by the old name."""
