@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "closest.h"
 #include "inject_rule.h"
 #include "names.h"
 #include "printable.h"
@@ -246,6 +247,17 @@ const char *inject_rule_actions(void)
 	return list;
 }
 
+static bool wrong_action(const struct parser *parser, const char *word)
+{
+	struct closest closest = closest_to(word);
+
+	for (size_t i = 0; i < ACTIONS; i++)
+		closest_try(&closest, actions[i].name);
+	if (closest.best)
+		return wrong(parser, "%s: no rule begins so; did you mean %s?", word, closest.best);
+	return wrong(parser, "%s: a rule begins with %s", word, inject_rule_actions());
+}
+
 /* -------------------------------------------------------------------------- where, and when */
 
 static bool take_program(const struct parser *parser, const char *text)
@@ -284,6 +296,19 @@ static bool take_qp(const struct parser *parser, const char *text)
 	return true;
 }
 
+static bool wrong_opcode(const struct parser *parser, const char *word, const char *text)
+{
+	struct closest closest = closest_to(word);
+
+	for (uint32_t opcode = 0; opcode < 32; opcode++)
+		closest_try(&closest, name_of_opcode(opcode));
+	if (closest.best)
+		return wrong(parser, "opcode=%s: there is no %s; did you mean %s?", text, word,
+			     closest.best);
+	return wrong(parser, "opcode=%s: should be opcodes of work requests, as SEND,RDMA_WRITE",
+		     text);
+}
+
 static bool take_opcodes(const struct parser *parser, const char *text)
 {
 	char copy[128], *rest = copy, *word;
@@ -293,10 +318,7 @@ static bool take_opcodes(const struct parser *parser, const char *text)
 		uint32_t opcode = number_of(word, "IBV_WR_", 32, name_of_opcode);
 
 		if (opcode == 32)
-			return wrong(parser,
-				     "opcode=%s: should be opcodes of work requests, as "
-				     "SEND,RDMA_WRITE",
-				     text);
+			return wrong_opcode(parser, word, text);
 		parser->rule->opcodes |= 1u << opcode;
 	}
 	return true;
@@ -391,6 +413,23 @@ static bool goes_with(const struct key *key, const struct action *action)
 	       (key->kind != OF_COMPLETION || action->action == SIMHCA_INJECT_COMPLETE);
 }
 
+static bool wrong_pair(const struct parser *parser, const char *word, size_t length)
+{
+	char name[24];
+	struct closest closest = closest_to(name);
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, word);
+	for (size_t i = 0; i < KEYS; i++)
+		closest_try(&closest, keys[i].name);
+	if (word[length] && closest.best)
+		return wrong(parser, "%s: there is no %s=; did you mean %s=?", word, name,
+			     closest.best);
+	return wrong(parser,
+		     "%s: should be device=, program=, qp=, opcode=, direction=, side=, nth=, "
+		     "every=, times=, p= or seed=",
+		     word);
+}
+
 static bool take_pair(const struct parser *parser, const struct action *action, const char *word,
 		      bool *seen)
 {
@@ -399,10 +438,7 @@ static bool take_pair(const struct parser *parser, const struct action *action, 
 	while (i < KEYS && (strlen(keys[i].name) != length || strncmp(keys[i].name, word, length)))
 		i++;
 	if (!word[length] || i == KEYS)
-		return wrong(parser,
-			     "%s: should be device=, program=, qp=, opcode=, direction=, side=, "
-			     "nth=, every=, times=, p= or seed=",
-			     word);
+		return wrong_pair(parser, word, length);
 	if (seen[i])
 		return wrong(parser, "%s: is there twice", keys[i].name);
 	seen[i] = true;
@@ -474,8 +510,7 @@ bool inject_rule_parse(const char *text, struct simhca_rule *rule, char *error, 
 		if (!action) {
 			action = find_action(word);
 			if (!action)
-				return wrong(&parser, "%s: a rule begins with %s", word,
-					     inject_rule_actions());
+				return wrong_action(&parser, word);
 			rule->action = action->action;
 			if (rule->action == SIMHCA_INJECT_REJECT)
 				rule->value = REJ_CONSUMER;

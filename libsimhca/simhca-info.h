@@ -181,7 +181,8 @@ enum simhca_in_vain_why {
 	/* Of a receive: */
 	SIMHCA_PLAIN_WRITE,   /* the last request was an RDMA WRITE, which takes none (9.4.3) */
 	SIMHCA_PEER_ORPHANED, /* the peer's process has ended, and a child of it keeps the QP */
-	SIMHCA_NO_PEER,	      /* there is no QP of that number, and all others are like that */
+	SIMHCA_NO_PEER,	      /* there is no QP of that number, and all others are like that, */
+	SIMHCA_PEER_IN_ERROR, /* or it is in ERR */
 	/* of a send: */
 	SIMHCA_NO_RECEIVE,     /* the peer has no receive for it, and rnr_retry has no end */
 	SIMHCA_NOT_SIGNALED,   /* all of the QP's are done, and the last one was not signaled */

@@ -391,6 +391,13 @@ const struct advice *advice_on_sleep(const char *how)
 		    "Have the ends say good-bye, or notice a peer that has gone by the end of the "
 		    "socket that they met by, RDMA_CM_EVENT_DISCONNECTED, or a send now and "
 		    "then." } },
+		{ "peer_in_error",
+		  { "IBTA vol. 1, 9.7.1",
+		    "Nobody tells the other end of a connection that a QP has failed. With rdma_cm "
+		    "a peer that disconnects is an event, which is to be fetched.",
+		    "Fetch RDMA_CM_EVENT_DISCONNECTED while completions are waited for, and answer "
+		    "it by rdma_disconnect(), which flushes the receives. Without rdma_cm have the "
+		    "peer say by its socket that it has failed." } },
 		{ "unanswered",
 		  { "IBTA vol. 1, 12.9.8",
 		    "The thread that should fetch the events of the channel waits for something "

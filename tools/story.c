@@ -215,6 +215,7 @@ static const char *may_go_on(const json_t *failure)
 		{ "not_signaled", " waits for a completion that it has not asked for\n" },
 		{ "no_receive", " waits for a receive of its peer\n" },
 		{ "no_peer", " waits for a message of a peer that is not there\n" },
+		{ "peer_in_error", " waits for a message of a peer that has failed\n" },
 		{ "in_sqd", " waits for what its QP has not begun\n" },
 		{ "nothing_posted", " waits for a completion, and has posted nothing\n" },
 		{ "sends_dropped", " waits for what its QP has dropped\n" },
@@ -290,7 +291,9 @@ static void print_headline(FILE *out, const json_t *failure)
 	print_time(out, failure);
 	print_who(out, failure);
 	if (is(failure, "connection")) {
-		fputs(": a connection fails\n", out);
+		fputs(": a connection fails", out);
+		print_times(out, failure);
+		fputc('\n', out);
 		return;
 	}
 	if (is(failure, "verb")) {
@@ -499,7 +502,7 @@ static void print_one(FILE *out, const json_t *list, const json_t *failure)
 	 * Where it is known what was mixed up, what else the reason can come of leads away from it.
 	 */
 	if (has(failure, "looks_like") || has(refusal_or(list, failure), "looks_like")) {
-		fputs("  try:        Correct what it looks like.\n", out);
+		fputs("  try:        Correct what the line `looks like:` names.\n", out);
 		return;
 	}
 	fprintf(out, "  usually:    %s\n", advice->usually);

@@ -368,21 +368,26 @@ static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *i
 	return written || in_vain->receives;
 }
 
-/* Whether it waits for messages of a QP that is not there. */
-static bool has_no_peer(const struct simhca_qp *qp)
+/* Whether it waits for messages of a QP that is not there, or that has failed. */
+static bool has_no_peer(const struct simhca_qp *qp, bool *in_error)
 {
 	uint32_t state = simhca_qp_state(qp);
+	const struct simhca_qp *peer;
 
-	return (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC) && !qp->link->remote &&
-	       (state == SIMHCA_QPS_RTR || state == SIMHCA_QPS_RTS) &&
-	       !simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+	if ((qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC) || qp->link->remote ||
+	    (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS))
+		return false;
+	peer = simhca_link_find(qp->device, &qp->qpc->av, qp->qpc->dest_qpn);
+	*in_error = peer && simhca_qp_state(peer) == SIMHCA_QPS_ERR;
+	return !peer || *in_error;
 }
 
 /* Likewise, and nothing else that is posted completes where its receives do. */
 static bool waits_for_nobody(const struct simhca_context *context, const struct simhca_qp *qp,
 			     struct simhca_in_vain *in_vain)
 {
-	const uint32_t receives = has_no_peer(qp) ? receives_of(qp) : 0;
+	bool in_error, of_other;
+	const uint32_t receives = has_no_peer(qp, &in_error) ? receives_of(qp) : 0;
 	struct simhca_qp_info info = { 0 };
 	const struct simhca_qp *other;
 
@@ -390,7 +395,7 @@ static bool waits_for_nobody(const struct simhca_context *context, const struct 
 		return false;
 	progress(qp, &info);
 	*in_vain = (struct simhca_in_vain){
-		.why = SIMHCA_NO_PEER,
+		.why = in_error ? SIMHCA_PEER_IN_ERROR : SIMHCA_NO_PEER,
 		.qpn = qp->qpn,
 		.cq = simhca_recv_cq(qp, qp->srq)->number,
 		.receives = receives,
@@ -401,7 +406,7 @@ static bool waits_for_nobody(const struct simhca_context *context, const struct 
 		other = next_object(context, SIMHCA_OBJ_QP, &handle);
 		if (!other)
 			return true;
-		if (has_posted_to(other, in_vain->cq) && !has_no_peer(other))
+		if (has_posted_to(other, in_vain->cq) && !has_no_peer(other, &of_other))
 			return false;
 	}
 	return false;

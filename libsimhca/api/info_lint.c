@@ -74,7 +74,8 @@ void simhca_find_mr_sends(struct simhca_context *context, uint32_t handle,
 		if (!qp)
 			continue;
 		looked_at++;
-		if (qp->context != context || !seems_to_have_requests(qp) || !simhca_qp_begin(qp))
+		if (qp->context != context || !seems_to_have_requests(qp) ||
+		    !simhca_qp_begin_to_look(qp))
 			continue;
 		look_at_requests(qp, region->mpt->key, sends);
 		simhca_qp_end(qp);

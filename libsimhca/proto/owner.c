@@ -310,6 +310,11 @@ static bool begin_for_a_moment(struct simhca_qp *qp, bool (*begin)(struct simhca
 	return true;
 }
 
+bool simhca_qp_begin_to_look(struct simhca_qp *qp)
+{
+	return begin_for_a_moment(qp, begin_requester);
+}
+
 int simhca_qp_begin_both(struct simhca_qp *qp, bool patient)
 {
 	if (patient ? !begin_for_a_moment(qp, begin_requester) : !simhca_qp_begin(qp))

@@ -67,6 +67,8 @@ bool simhca_responder_release(struct simhca_qp *qp);
  */
 bool simhca_qp_begin(struct simhca_qp *qp);
 void simhca_qp_end(struct simhca_qp *qp);
+/* The same for a moment, and without a word to its holder: for who looks, and changes nothing. */
+bool simhca_qp_begin_to_look(struct simhca_qp *qp);
 /* Likewise its responder's side; nobody is told. */
 bool simhca_qp_begin_responder(struct simhca_qp *qp);
 void simhca_qp_end_responder(struct simhca_qp *qp);

@@ -262,6 +262,17 @@ static bool local_key(struct search *search, const struct failures_access *acces
 	return false;
 }
 
+/* How far from a region an address is, at which nobody has miscounted. */
+#define ELSEWHERE (64u * 1024)
+
+static bool is_elsewhere(const struct failures_access *access)
+{
+	const uint64_t end = access->entry_iova + access->entry_length;
+
+	return access->va < access->entry_iova ? access->entry_iova - access->va > ELSEWHERE
+					       : access->va - end > ELSEWHERE;
+}
+
 /* The address of an SGE with a good lkey. */
 static bool local_address(struct search *search, const struct failures_access *access,
 			  const struct session *program)
@@ -271,12 +282,21 @@ static bool local_address(struct search *search, const struct failures_access *a
 	if (memory_address(search, access, program) ||
 	    of_another_device(search, access, program, "the program's"))
 		return true;
-	return !is_within(access) && find_region(search, program, has_address, access->va, &mr) &&
-	       mr.key != access->key &&
+	if (is_within(access))
+		return false;
+	if (!access->va)
+		return found(search, "the address of the SGE is 0: it was not set");
+	if (find_region(search, program, has_address, access->va, &mr))
+		return mr.key != access->key &&
+		       found(search,
+			     "address 0x%llx is in another MR of the program's, whose lkey is "
+			     "0x%x: use both of one region",
+			     (unsigned long long)access->va, mr.key);
+	return is_elsewhere(access) && search->objects_left &&
 	       found(search,
-		     "address 0x%llx is in another MR of the program's, whose lkey is 0x%x: use "
-		     "both of one region",
-		     (unsigned long long)access->va, mr.key);
+		     "address 0x%llx is in none of the program's MRs: register the buffer that it "
+		     "is of, or use one that was registered",
+		     (unsigned long long)access->va);
 }
 
 /* Where a request went, and nobody answered. */

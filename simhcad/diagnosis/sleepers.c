@@ -54,6 +54,7 @@ static const char *const in_vain_how[] = {
 	[SIMHCA_NO_PEER] = "no_peer",
 	[SIMHCA_SENDS_DROPPED] = "sends_dropped",
 	[SIMHCA_NOTHING_POSTED] = "nothing_posted",
+	[SIMHCA_PEER_IN_ERROR] = "peer_in_error",
 };
 static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
 		  no_channel[] = "no_channel";
@@ -224,12 +225,13 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			in_vain->receives == 1 ? "" : "s");
 		break;
 	case SIMHCA_NO_PEER:
-		snprintf(text, room,
-			 "QP 0x%06x, whose %u receive%s wait%s, is connected to QP 0x%06x, which "
-			 "does "
-			 "not exist or has gone",
-			 in_vain->qpn, in_vain->receives, in_vain->receives == 1 ? "" : "s",
-			 in_vain->receives == 1 ? "s" : "", in_vain->peer_qpn);
+	case SIMHCA_PEER_IN_ERROR:
+		snprintf(text, room, "QP 0x%06x, whose %u receive%s, is connected to QP 0x%06x, %s",
+			 in_vain->qpn, in_vain->receives,
+			 in_vain->receives == 1 ? " waits" : "s wait", in_vain->peer_qpn,
+			 in_vain->why == SIMHCA_NO_PEER
+				 ? "which does not exist or has gone"
+				 : "which is in ERR: it has failed, or was disconnected");
 		break;
 	case SIMHCA_NOT_SIGNALED:
 		snprintf(text, room,
@@ -296,7 +298,8 @@ static void forget(const struct session *session, struct sleeper *sleeper)
 static bool may_be_right(const char *how)
 {
 	return how == in_vain_how[SIMHCA_PLAIN_WRITE] || how == in_vain_how[SIMHCA_NOT_SIGNALED] ||
-	       how == in_vain_how[SIMHCA_NO_PEER] || how == in_vain_how[SIMHCA_SENDS_DROPPED] ||
+	       how == in_vain_how[SIMHCA_NO_PEER] || how == in_vain_how[SIMHCA_PEER_IN_ERROR] ||
+	       how == in_vain_how[SIMHCA_SENDS_DROPPED] ||
 	       how == in_vain_how[SIMHCA_NOTHING_POSTED] || how == wrong_cq || how == never_armed ||
 	       how == no_channel;
 }

@@ -383,13 +383,21 @@ static bool is_event_again(const struct failed *failed, const struct failed *new
 	       failed->what.context == new->what.context;
 }
 
-/* One that a verb's refusal, or an event by a rule, is told with; NULL: none. */
+/* Whether a connection fails in the same words once more. */
+static bool is_connection_again(const struct failed *failed, const struct failed *new)
+{
+	return new->kind == FAILED_CONNECTION && failed->kind == FAILED_CONNECTION &&
+	       failed->whose.pid == new->whose.pid && failed->error == new->error &&
+	       !strcmp(failed->name, new->name) && !strcmp(failed->text, new->text);
+}
+
+/* One that a verb's refusal, an event by a rule, or a connection is told with; NULL: none. */
 static struct failed *told_with(struct failures *failures, const struct failed *new)
 {
 	struct failed *failed;
 
 	DL_FOREACH (failures->list, failed)
-		if (is_event_again(failed, new))
+		if (is_event_again(failed, new) || is_connection_again(failed, new))
 			return failed;
 	if (new->kind != FAILED_VERB)
 		return NULL;
@@ -542,7 +550,11 @@ void failures_add_connection(struct failures *failures, const struct failing_pro
 			     const char *how, int status, const char *text)
 {
 	struct failed new = {
-		.kind = FAILED_CONNECTION, .name = how, .error = status, .whose = *program
+		.kind = FAILED_CONNECTION,
+		.name = how,
+		.error = status,
+		.whose = *program,
+		.what = { .count = 1 },
 	};
 
 	snprintf(new.text, sizeof(new.text), "%s", text);

@@ -195,7 +195,7 @@ def test_what_was_mixed_up(launcher, mixed_up, how):
     assert result.status > 0, result
     told = re.findall("^  looks like: (.*)$", result.stderr, re.M)
     assert len(told) == 1 and re.fullmatch(MIXUPS[how], told[0]), result
-    assert re.findall("^  (?:usually|try):.*$", result.stderr, re.M) == ["  try:        Correct what it looks like."]
+    assert re.findall("^  (?:usually|try):.*$", result.stderr, re.M) == ["  try:        Correct what the line `looks like:` names."]
 
 
 def test_nothing_was_mixed_up(launcher, mixed_up):
@@ -291,6 +291,8 @@ WAITS = {
                "of QP 0x\\w+ is not begun, as the QP is in SQD"),
     "no_peer": ("waits for a message of a peer that is not there", "the program polls CQ \\d+, which is empty: QP 0x\\w+, "
                 "whose 4 receives wait, is connected to QP 0x\\w+, which does not exist or has gone"),
+    "peer_in_error": ("waits for a message of a peer that has failed", "the program polls CQ \\d+, which is empty: QP 0x\\w+, "
+                      "whose 4 receives wait, is connected to QP 0x\\w+, which is in ERR: it has failed, or was disconnected"),
     "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
              "channel, while the program sleeps elsewhere"),
     "write_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN),

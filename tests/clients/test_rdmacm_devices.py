@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-Programs that connect by rdma_cm where there are three devices, each on a network interface of its own, or all on
-one: at the address of the second or third both ends are that device's, and no other has anything to do with it.
+Programs that connect by rdma_cm, or in ways of their own, where there are three devices, each on a network interface of
+its own, or all on one: at the address of the second or third both ends are that device's, and no other has anything to do
+with it.
 """
 import os
 
@@ -9,6 +10,7 @@ import pytest
 
 from common import SIMHCA, Device, expect_success, new_port
 from rdmacm import expect_no_ids, run_both
+from releases import needs
 
 # Three interfaces. Exit status 77: they cannot be made here.
 NETWORK = """
@@ -34,7 +36,19 @@ PROGRAMS = {
     "cmtime": ("cmtime -b ADDRESS -c 10", "cmtime -s ADDRESS -b ADDRESS -c 10 -q 100000"),
     "perftest": ("ib_send_bw -z -F -n 50 -d DEVICE", "ib_send_bw -z -F -n 50 -d DEVICE ADDRESS"),
     "qperf": ("qperf", "qperf ADDRESS -cm 1 -t 1 rc_lat"),
+    "UCX": ("env UCX ucx_perftest", "env UCX ucx_perftest ADDRESS -t tag_lat -n 50 -w 0"),
+    "libfabric": ("fi_pingpong -p verbs -e msg -d DEVICE -I 50 -S 1024",
+                  "fi_pingpong -p verbs -e msg -d DEVICE -I 50 -S 1024 ADDRESS"),
+    "fio": ("fio --ioengine=rdma --port=7480 --bs=4k --size=64k --name=server --rw=read",
+            "fio --ioengine=rdma --port=7480 --bs=4k --size=64k --name=client --rw=write --hostname=ADDRESS --verb=write"),
+    "dtest-ofa": ("dtest -P simhca-ofa -s -b 4096 -B 5 -p", "dtest -P simhca-ofa -h ADDRESS -b 4096 -B 5 -p"),
+    "dtest-scm": ("dtest -P simhca-scm -s -b 4096 -B 5 -p", "dtest -P simhca-scm -h ADDRESS -b 4096 -B 5 -p"),
 }
+# Words of what is above.
+UCX = "UCX_TLS=rc_v,self UCX_NET_DEVICES={}:1 UCX_IB_GID_INDEX=auto UCX_UD_TIMER_TICK=1s UCX_WARN_UNUSED_ENV_VARS=n"
+DAT_CONF = """simhca-ofa u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "ADDRESS 0" ""
+simhca-scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "DEVICE 1" ""
+"""
 STAY = ("rcopy", "cmtime", "qperf")  # their servers go on
 
 BOTH = """
@@ -70,17 +84,21 @@ assert not any(packets(number) for number in range(3) if number != used)
 
 
 @pytest.mark.parametrize("number", [1, 2])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs("dtest")) if name.startswith("dtest") else name
+                                  for name in PROGRAMS])
 def test_at_its_address(launcher, tmp_path, name, number):
-    words = {"ADDRESS": f"10.9.{number}.1", "DEVICE": f"simhca{number}", "FILE": str(tmp_path / "copied")}
+    words = {"ADDRESS": f"10.9.{number}.1", "DEVICE": f"simhca{number}", "FILE": str(tmp_path / "copied"),
+             "env UCX": "env " + UCX.format(f"simhca{number}")}
     server, client = PROGRAMS[name]
+    conf = DAT_CONF
     for word, text in words.items():
-        server, client = server.replace(word, text), client.replace(word, text)
+        server, client, conf = (each.replace(word, text) for each in (server, client, conf))
+    (tmp_path / "dat.conf").write_text(conf)
     devices = [word for n in range(3) for word in ("--daemon-option", f"device=simhca{n},netdev=v{n}")]
     # Root needs no user namespace, of which the kernel makes none in a chroot.
     result = launcher.run("unshare", "-n" if os.geteuid() == 0 else "-Urn", "sh", "-c", NETWORK, "sh", SIMHCA, "run",
                           "--private", "--devices", 3, *devices, "--", "/usr/bin/python3", "-c", BOTH, server, client,
-                          number, name in STAY)
+                          number, name in STAY, DAT_OVERRIDE=str(tmp_path / "dat.conf"))
     if result.status == 77:
         pytest.skip("no network interface can be made here")
     expect_success(result)

@@ -128,7 +128,11 @@ static void errors(void **state)
 	expect_error("", "a rule is missing; it begins with drop, ");
 	expect_error("lose", "lose: a rule begins with drop, ");
 	expect_error("drop it", "it: should be device=, ");
-	expect_error("drop nht=3", "nht=3: should be device=, ");
+	expect_error("drop nht=3", "nht=3: there is no nht=; did you mean nth=?");
+	expect_error("drop nothing=3", "nothing=3: should be device=, ");
+	expect_error("dorp nth=3", "dorp: no rule begins so; did you mean drop?");
+	expect_error("drop opcode=SEND,RDMA_RAED",
+		     "opcode=SEND,RDMA_RAED: there is no RDMA_RAED; did you mean RDMA_READ?");
 	expect_error("drop nth=3 nth=4", "nth: is there twice");
 	expect_error("drop nth=0", "nth=0: should be N, N-M");
 	expect_error("drop nth=5-3", "nth=5-3: should be N, N-M");

@@ -238,6 +238,12 @@ static bool make_completion(void)
 		w.sge.addr += LENGTH - 32;
 	} else if (is("write_past_the_region")) {
 		at += LENGTH - 32;
+	} else if (is("no_address")) {
+		w.sge.addr = 0;
+	} else if (is("unregistered_buffer")) {
+		static char unregistered[64];
+
+		w.sge.addr = (uintptr_t)unregistered;
 	} else if (is("address_of_another_buffer")) {
 		w.sge.addr = (uintptr_t)w.to->addr;
 	} else if (is("unmapped_buffer")) {

@@ -295,6 +295,15 @@ static void wait_for_nobody(struct scene *scene)
 	poll_for_ever(scene->cq[0], NULL);
 }
 
+/* The QP that should send is there, and has failed. */
+static void wait_for_one_in_error(struct scene *scene)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	CHECK(!ibv_modify_qp(scene->sender[0], &attr, IBV_QP_STATE));
+	poll_for_ever(scene->cq[0], NULL);
+}
+
 static void send_while_drained(struct scene *scene)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
@@ -434,6 +443,8 @@ int main(int argc, char **argv)
 		reset_the_receiver(&scene);
 	} else if (!strcmp(how, "no_peer")) {
 		wait_for_nobody(&scene);
+	} else if (!strcmp(how, "peer_in_error")) {
+		wait_for_one_in_error(&scene);
 	} else if (!strcmp(how, "dropped_sends")) {
 		reset_the_sender(&scene);
 	} else if (!strcmp(how, "no_receives") || !strcmp(how, "own_dropped_receives")) {
