@@ -301,7 +301,8 @@ static bool wrong_opcode(const struct parser *parser, const char *word, const ch
 	struct closest closest = closest_to(word);
 
 	for (uint32_t opcode = 0; opcode < 32; opcode++)
-		closest_try(&closest, name_of_opcode(opcode));
+		if (strcmp(name_of_opcode(opcode), "?") != 0) /* what none has */
+			closest_try(&closest, name_of_opcode(opcode));
 	if (closest.best)
 		return wrong(parser, "opcode=%s: there is no %s; did you mean %s?", text, word,
 			     closest.best);

@@ -348,6 +348,16 @@ static bool is_silence_of(const json_t *silence, const json_t *failure)
 	       report_number(silence, "qpn") == report_number(failure, "qpn");
 }
 
+static void print_receive(FILE *out, const json_t *failure)
+{
+	char id[24];
+
+	fprintf(out, ": the receive that it had taken, wr_id %s: %s\n", story_wr_id(failure, id),
+		report_text(failure, "status"));
+	print_access(out, "  ", failure);
+	print_looks(out, failure);
+}
+
 /* What followed from it, or was the other end's view of it. */
 static void print_consequence(FILE *out, const json_t *cause, const json_t *failure)
 {
@@ -391,8 +401,7 @@ static void print_consequence(FILE *out, const json_t *cause, const json_t *fail
 		fprintf(out, ": %lld work request%s flushed\n", report_number(failure, "count"),
 			report_number(failure, "count") == 1 ? " is" : "s are");
 	else if (is(failure, "receive"))
-		fprintf(out, ": the receive that it had taken, wr_id %s: %s\n",
-			story_wr_id(failure, id), report_text(failure, "status"));
+		print_receive(out, failure);
 	else
 		fprintf(out, ": %s, wr_id %s: %s\n", report_text(failure, "opcode"),
 			story_wr_id(failure, id), report_text(failure, "status"));

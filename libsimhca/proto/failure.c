@@ -56,26 +56,24 @@ static void add_access(const struct simhca_qp *qp, struct simhca_failure *failur
 
 /* Which of its own buffers it is, if the reason is a buffer's. */
 static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
-		     const struct simhca_send *send, struct simhca_failure *failure)
+		     const struct simhca_sge *sge, uint32_t num_sge, bool is_written,
+		     struct simhca_failure *failure)
 {
 	struct simhca_key_use use = {
 		.worker = worker,
 		.device = qp->device,
 		.pd = failure->pd,
 		.qpn = qp->qpn,
-		.access =
-			simhca_response_has_data(send->wqe.opcode) ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
+		.access = is_written ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
 	};
 
 	if (failure->status != SIMHCA_WC_LOC_PROT_ERR)
 		return;
-	for (uint32_t i = 0; i < send->wqe.num_sge; i++) {
-		const struct simhca_sge *sge = &send->sge[i];
-
-		if (simhca_translate(&use, sge->lkey, sge->addr, sge->length, NULL) !=
+	for (uint32_t i = 0; i < num_sge; i++) {
+		if (simhca_translate(&use, sge[i].lkey, sge[i].addr, sge[i].length, NULL) !=
 		    failure->reason)
 			continue;
-		add_access(qp, failure, sge->lkey, sge->addr, sge->length);
+		add_access(qp, failure, sge[i].lkey, sge[i].addr, sge[i].length);
 		return;
 	}
 }
@@ -118,20 +116,27 @@ void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp
 		failure.va = send->wqe.rdma.remote_addr;
 		failure.bytes = send->length;
 	}
-	find_sge(worker, qp, send, &failure);
+	find_sge(worker, qp, send->sge, send->wqe.num_sge,
+		 simhca_response_has_data(send->wqe.opcode), &failure);
 	find_empty(qp, &failure);
 	tell(qp, &failure);
 }
 
-void simhca_report_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
+void simhca_report_recv(struct simhca_worker *worker, const struct simhca_qp *qp,
+			const struct simhca_recv *recv, uint64_t wr_id, uint32_t peer_qpn,
 			enum simhca_wc_status status, enum simhca_reason reason)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_RECV_FAILED);
+	const struct simhca_srq *srq = qp->responder.srq;
 
 	failure.peer_qpn = peer_qpn;
 	failure.status = status;
 	failure.reason = reason;
 	failure.wr_id = wr_id;
+	if (srq)
+		failure.pd = srq->pd->number;
+	if (recv)
+		find_sge(worker, qp, recv->sge, recv->num_sge, true, &failure);
 	tell(qp, &failure);
 }
 

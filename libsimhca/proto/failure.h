@@ -21,8 +21,9 @@ void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp
 			const struct simhca_send *send, uint32_t index,
 			const struct simhca_flight *flight, enum simhca_wc_status status,
 			enum simhca_reason reason);
-/* A receive, which the peer's message had consumed. */
-void simhca_report_recv(const struct simhca_qp *qp, uint64_t wr_id, uint32_t peer_qpn,
+/* A receive, which the peer's message had consumed; recv: its SGEs, or NULL. */
+void simhca_report_recv(struct simhca_worker *worker, const struct simhca_qp *qp,
+			const struct simhca_recv *recv, uint64_t wr_id, uint32_t peer_qpn,
 			enum simhca_wc_status status, enum simhca_reason reason);
 /* A responder "refuses" or "drops" a request. */
 void simhca_report_refusal(const struct simhca_qp *qp, const struct simhca_packet *packet,

@@ -38,9 +38,13 @@ bool simhca_recv_complete(struct simhca_request *request, enum simhca_wc_status 
 			  enum simhca_reason reason, uint64_t bytes)
 {
 	struct simhca_qp *qp = request->qp;
+	struct simhca_recv recv;
+	/* It is gone once it has a completion. */
+	bool is_told = status != SIMHCA_WC_SUCCESS && simhca_recv_read(qp, &recv);
 	struct simhca_cqe cqe = simhca_recv_cqe(request, status, reason, bytes);
 
 	if (status != SIMHCA_WC_SUCCESS)
-		simhca_report_recv(qp, cqe.wr_id, request->packet->src_qpn, status, reason);
+		simhca_report_recv(request->worker, qp, is_told ? &recv : NULL, cqe.wr_id,
+				   request->packet->src_qpn, status, reason);
 	return qp->source->complete(qp, &cqe, request->packet->solicited);
 }

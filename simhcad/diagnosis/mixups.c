@@ -201,6 +201,27 @@ static bool memory_address(struct search *search, const struct failures_access *
 		     (unsigned long long)mr.attr.iova);
 }
 
+/* How far from a region an address is, at which nobody has miscounted. */
+#define ELSEWHERE (64u * 1024)
+
+static bool is_elsewhere(const struct failures_access *access)
+{
+	const uint64_t end = access->entry_iova + access->entry_length;
+
+	return access->va < access->entry_iova ? access->entry_iova - access->va > ELSEWHERE
+					       : access->va - end > ELSEWHERE;
+}
+
+/* The address of some memory, where the region takes offsets. */
+static bool no_offset(struct search *search, const struct failures_access *access)
+{
+	return !access->entry_iova && is_elsewhere(access) &&
+	       found(search,
+		     "address 0x%llx is no offset, and the region is IBV_ACCESS_ZERO_BASED: its "
+		     "first byte is addressed as 0x0",
+		     (unsigned long long)access->va);
+}
+
 /* The address of a remote access by a good key. */
 static bool remote_address(struct search *search, const struct failures_access *access,
 			   const struct session *sender, const struct session *responder)
@@ -221,7 +242,7 @@ static bool remote_address(struct search *search, const struct failures_access *
 			     "address 0x%llx is 0x%llx with its bytes reversed: convert it once "
 			     "with htobe64() and once with be64toh(), or not at all",
 			     (unsigned long long)access->va, (unsigned long long)reversed);
-	if (access->va < access->entry_length)
+	if (access->entry_iova && access->va < access->entry_length)
 		return found(search,
 			     "address 0x%llx looks like an offset: the region begins at 0x%llx, "
 			     "and offsets are for IBV_ACCESS_ZERO_BASED",
@@ -234,7 +255,7 @@ static bool remote_address(struct search *search, const struct failures_access *
 			     "address 0x%llx is in another MR of the peer's, whose key is 0x%x: "
 			     "send both of one region",
 			     (unsigned long long)access->va, mr.key);
-	return false;
+	return no_offset(search, access);
 }
 
 /* The lkey of a work request. */
@@ -262,17 +283,6 @@ static bool local_key(struct search *search, const struct failures_access *acces
 	return false;
 }
 
-/* How far from a region an address is, at which nobody has miscounted. */
-#define ELSEWHERE (64u * 1024)
-
-static bool is_elsewhere(const struct failures_access *access)
-{
-	const uint64_t end = access->entry_iova + access->entry_length;
-
-	return access->va < access->entry_iova ? access->entry_iova - access->va > ELSEWHERE
-					       : access->va - end > ELSEWHERE;
-}
-
 /* The address of an SGE with a good lkey. */
 static bool local_address(struct search *search, const struct failures_access *access,
 			  const struct session *program)
@@ -284,7 +294,7 @@ static bool local_address(struct search *search, const struct failures_access *a
 		return true;
 	if (is_within(access))
 		return false;
-	if (!access->va)
+	if (!access->va && access->entry_iova)
 		return found(search, "the address of the SGE is 0: it was not set");
 	if (find_region(search, program, has_address, access->va, &mr))
 		return mr.key != access->key &&
@@ -292,11 +302,12 @@ static bool local_address(struct search *search, const struct failures_access *a
 			     "address 0x%llx is in another MR of the program's, whose lkey is "
 			     "0x%x: use both of one region",
 			     (unsigned long long)access->va, mr.key);
-	return is_elsewhere(access) && search->objects_left &&
-	       found(search,
-		     "address 0x%llx is in none of the program's MRs: register the buffer that it "
-		     "is of, or use one that was registered",
-		     (unsigned long long)access->va);
+	return no_offset(search, access) ||
+	       (is_elsewhere(access) && search->objects_left &&
+		found(search,
+		      "address 0x%llx is in none of the program's MRs: register the buffer that it "
+		      "is of, or use one that was registered",
+		      (unsigned long long)access->va));
 }
 
 /* Where a request went, and nobody answered. */

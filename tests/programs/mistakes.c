@@ -213,7 +213,7 @@ static bool make_completion(void)
 		w.sge.length = LENGTH;
 		received = LENGTH;
 		offset = LENGTH / 2;
-	} else if (is("unmapped_receive")) {
+	} else if (is("unmapped_receive") || is("deregistered_receive")) {
 		w.wr.opcode = IBV_WR_SEND;
 		received = 64;
 	} else if (is("atomic_unaligned")) {
@@ -274,6 +274,14 @@ static bool make_completion(void)
 	} else if (is("zero_based")) {
 		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_ZERO_BASED);
 		CHECK(mr);
+		w.wr.wr.rdma.rkey = mr->rkey;
+	} else if (is("dm_by_address")) {
+		struct ibv_alloc_dm_attr attr = { .length = LENGTH };
+		struct ibv_dm *dm = ibv_alloc_dm(w.context, &attr);
+
+		mr = dm ? ibv_reg_dm_mr(w.pd, dm, 0, LENGTH, FULL_ACCESS | IBV_ACCESS_ZERO_BASED)
+			: NULL;
+		CHECK(mr && !ibv_dereg_mr(w.to));
 		w.wr.wr.rdma.rkey = mr->rkey;
 	} else if (is("memory_of_an_iova")) {
 		mr = ibv_reg_mr_iova(w.pd, w.from->addr, LENGTH, 0x100000, FULL_ACCESS);
@@ -350,6 +358,8 @@ static bool make_completion(void)
 		connect_one(w.a, &w.of_a);
 	if (received)
 		CHECK(!post_recv(w.b, 2, mr, offset, received));
+	if (is("deregistered_receive"))
+		CHECK(!ibv_dereg_mr(w.to));
 	if (is("unmapped_receive") || is("odp_not_mapped"))
 		CHECK(!munmap(mr->addr, LENGTH));
 	CHECK(fails(&w));
