@@ -142,11 +142,19 @@ static struct endpoint *find(struct wire *wire, const union simhca_gid *gid, uin
 	return NULL;
 }
 
+/* As `ip address` has it. */
+static void ip_print(const union simhca_gid *gid, char text[INET6_ADDRSTRLEN])
+{
+	bool ipv4 = simhca_gid_is_ipv4(gid);
+
+	inet_ntop(ipv4 ? AF_INET : AF_INET6, gid->raw + (ipv4 ? 12 : 0), text, INET6_ADDRSTRLEN);
+}
+
 /* The address has no socket. It is said once, and before the daemon is ready who has the port. */
 static void tell_closed(struct wire *wire, const union simhca_gid *gid, int error)
 {
 	bool starts = !wire->daemon->admin;
-	char text[GID_TEXT], holder[PORT_HOLDER_TEXT] = "";
+	char text[INET6_ADDRSTRLEN], holder[PORT_HOLDER_TEXT] = "";
 	struct closed *closed = NULL;
 
 	for (unsigned int i = 0; i < wire->num_closed && !closed; i++)
@@ -161,7 +169,7 @@ static void tell_closed(struct wire *wire, const union simhca_gid *gid, int erro
 	if (!closed)
 		closed = &wire->closed[wire->num_closed++];
 	*closed = (struct closed){ .gid = *gid, .error = error, .seen = true };
-	gid_print(gid, text);
+	ip_print(gid, text);
 	if (starts && error == EADDRINUSE)
 		port_holder(gid, SIMHCA_WIRE_PORT, holder);
 	log_message(starts ? SIMHCA_LOG_ERROR : SIMHCA_LOG_WARNING,
