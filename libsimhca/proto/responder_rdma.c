@@ -9,6 +9,8 @@
 #include "responder_impl.h"
 #include "simhca-info.h"
 
+#define LATER_NS (20u * 1000u)
+
 /* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
 static bool qp_grants(struct simhca_request *request, uint32_t right, enum simhca_reason without)
 {
@@ -155,10 +157,15 @@ static bool change(struct simhca_request *request, const struct simhca_sgl *targ
 		simhca_own_done(request->qp, SIMHCA_RESPONDER_WRITE);
 		return true;
 	}
-	if (reason == SIMHCA_REASON_NONE)
-		simhca_reply_not_accepted(request, SIMHCA_BUSY, reason);
-	else
+	if (reason != SIMHCA_REASON_NONE) {
 		simhca_memory_failed(request, SIMHCA_RESPONDER_WRITE, target, reason);
+	} else if (request->packet->remote) {
+		simhca_reply_not_accepted(request, SIMHCA_BUSY, reason);
+	} else {
+		/* A program is at work there, and may have no CPU: it does not count as lost. */
+		simhca_reply_not_accepted(request, SIMHCA_LATE, reason);
+		request->handover.delay_ns = LATER_NS;
+	}
 	return false;
 }
 

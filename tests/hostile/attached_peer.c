@@ -3,14 +3,17 @@
  * Two programs that carry their messages themselves (--fast-path), one of which abuses
  * what it is handed of the other's:
  *
- *	attached_peer scribble|stop|die|channel [srq] [ud]
+ *	attached_peer scribble|stop|die|channel|writers [srq] [ud] [atomics]
  *
  *	scribble	writes to all of it, at random, while messages are under way
  *	stop		is stopped in the middle of its steps, and goes on, again and again
  *	die		is killed there
  *	channel		does what it can to the device's end of the other's completion channel
+ *	writers		says without end that it does an atomic on the other's memory, and that all write there
  *
- * The victim's receives come from an SRQ if there is to be one; with `ud` they are for datagrams.
+ * The victim's receives come from an SRQ if there is to be one; with `ud` they are for datagrams. With
+ * `atomics` the other does some as well, and the victim does atomics and writes in its own memory,
+ * by two QPs that are connected to each other: all of them are done.
  * It then destroys all that it has, and says so: "done", with the number of bytes that the
  * other had of it.
  */
@@ -48,7 +51,7 @@ struct address {
 };
 
 static struct end end;
-static bool reads_events, with_srq, with_ud;
+static bool reads_events, with_srq, with_ud, with_atomics;
 
 static struct address make_end(bool is_victim)
 {
@@ -96,6 +99,12 @@ static bool post(const struct address *to, enum ibv_wr_opcode opcode)
 		.wr.rdma = { .remote_addr = to->va, .rkey = to->rkey },
 	}, *bad;
 
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		sge.length = 8;
+		wr.wr.atomic.remote_addr = to->va;
+		wr.wr.atomic.compare_add = 1;
+		wr.wr.atomic.rkey = to->rkey;
+	}
 	if (with_ud) {
 		wr.opcode = IBV_WR_SEND;
 		wr.wr.ud.ah = end.ah;
@@ -113,7 +122,9 @@ static void keep_sending(const struct address *to, double seconds)
 
 	while (now() < until) {
 		for (int i = 0; i < 4; i++)
-			post(to, i % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
+			post(to, i % 2		     ? IBV_WR_RDMA_WRITE
+				 : with_atomics && i ? IBV_WR_ATOMIC_FETCH_AND_ADD
+						     : IBV_WR_SEND);
 		ibv_poll_cq(end.cq, 16, wc);
 	}
 }
@@ -186,6 +197,23 @@ static void *scribble(void *arg)
 		/* Small numbers do more harm than large ones, which are seen to be nonsense. */
 		*word = random >> 63 ? (uint32_t)(random >> 32) : (uint32_t)(random >> 32) % 64;
 	}
+	return NULL;
+}
+
+/* Only where those are who write to the other's memory. */
+static void *scribble_on_writers(void *arg)
+{
+	const size_t size = 16384; /* struct simhca_writers */
+	unsigned int i = 0;
+
+	(void)arg;
+	while (i < num_handed && handed[i].end - handed[i].begin != size)
+		i++;
+	CHECK(i < num_handed);
+	while (!over)
+		for (volatile uint32_t *word = (volatile uint32_t *)handed[i].begin;
+		     word < (volatile uint32_t *)handed[i].end; word += 16)
+			word[0] = 0x40000001;
 	return NULL;
 }
 
@@ -295,11 +323,13 @@ static void attack(int from, int to, const char *how)
 	CHECK(write(to, &bytes, sizeof(bytes)) == sizeof(bytes));
 	if (!strcmp(how, "channel"))
 		abuse_channels(streams, &theirs);
-	if (strcmp(how, "scribble") != 0) {
+	if (strcmp(how, "scribble") != 0 && strcmp(how, "writers") != 0) {
 		keep_sending(&theirs, 60);
 		return;
 	}
-	CHECK(num_handed && !pthread_create(&thread, NULL, scribble, NULL));
+	CHECK(num_handed &&
+	      !pthread_create(&thread, NULL,
+			      strcmp(how, "writers") ? scribble : scribble_on_writers, NULL));
 	keep_sending(&theirs, SCRIBBLING);
 	over = true;
 	pthread_join(thread, NULL);
@@ -319,6 +349,49 @@ static void take_event(void)
 	ibv_ack_cq_events(cq, 1);
 }
 
+/* The victim's own, on memory of its own. */
+static struct {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp[2];
+	uint64_t atomics;
+} own;
+
+static void make_own(void)
+{
+	own.cq = ibv_create_cq(end.context, 16, NULL, NULL, 0);
+	CHECK(own.cq);
+	for (int i = 0; i < 2; i++)
+		own.qp[i] = make_qp(end.pd, own.cq, IBV_QPT_RC);
+	for (int i = 0; i < 2; i++)
+		start_qp(own.qp[i], own.qp[!i]->qp_num);
+}
+
+/* An atomic, whose result goes there as well, and a write beside. */
+static void work_on_own(void)
+{
+	uint8_t *at = end.memory + LENGTH / 2;
+	struct ibv_sge sge[2] = { { (uintptr_t)at, 8, end.mr->lkey },
+				  { (uintptr_t)at + 8, 8, end.mr->lkey } };
+	struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE,
+				     .send_flags = IBV_SEND_SIGNALED,
+				     .sg_list = &sge[1],
+				     .num_sge = 1,
+				     .wr.rdma = { (uintptr_t)at + 16, end.mr->rkey } };
+	struct ibv_send_wr add = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				   .sg_list = &sge[0],
+				   .num_sge = 1,
+				   .next = &write,
+				   .wr.atomic = { .remote_addr = (uintptr_t)at + 24,
+						  .compare_add = 1,
+						  .rkey = end.mr->rkey } };
+	uint64_t found;
+
+	CHECK(!post_send(own.qp[0], &add));
+	poll_success(own.cq);
+	memcpy(&found, at, sizeof(found));
+	CHECK(found == own.atomics++);
+}
+
 static void take_messages(double seconds)
 {
 	double until = now() + seconds;
@@ -329,6 +402,8 @@ static void take_messages(double seconds)
 		take_event();
 		for (int n = ibv_poll_cq(end.cq, 16, wc); n > 0; n--)
 			receive();
+		if (own.cq)
+			work_on_own();
 	}
 }
 
@@ -347,6 +422,9 @@ static void disturb(pid_t other, bool stop)
 /* What the other has broken is there until it has gone, at most. */
 static void destroy_all(void)
 {
+	for (int i = 0; i < 2 && own.cq; i++)
+		CHECK(!ibv_destroy_qp(own.qp[i]));
+	CHECK(!own.cq || !ibv_destroy_cq(own.cq));
 	CHECK(!ibv_destroy_qp(end.qp) && (!end.srq || !ibv_destroy_srq(end.srq)));
 	CHECK(!ibv_destroy_cq(end.cq));
 	CHECK(!ibv_destroy_ah(end.ah) && !ibv_dereg_mr(end.mr) && !ibv_dealloc_pd(end.pd));
@@ -364,8 +442,9 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++) {
 		with_srq |= !strcmp(argv[i], "srq");
 		with_ud |= !strcmp(argv[i], "ud");
+		with_atomics |= !strcmp(argv[i], "atomics");
 	}
-	CHECK(argc == 2 + with_srq + with_ud && !pipe(there) && !pipe(back));
+	CHECK(argc == 2 + with_srq + with_ud + with_atomics && !pipe(there) && !pipe(back));
 	other = fork();
 	if (!other) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -373,6 +452,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	mine = make_end(true);
+	if (with_atomics)
+		make_own();
 	reads_events = strcmp(argv[1], "channel") != 0;
 	CHECK(write(there[1], &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(back[0], &theirs, sizeof(theirs)) == sizeof(theirs));
@@ -386,7 +467,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "channel")) {
 		take_messages(SCRIBBLING + 1);
 		kill(other, SIGKILL);
-	} else if (!strcmp(argv[1], "scribble"))
+	} else if (!strcmp(argv[1], "scribble") || !strcmp(argv[1], "writers"))
 		take_messages(SCRIBBLING);
 	else
 		disturb(other, !strcmp(argv[1], "stop"));

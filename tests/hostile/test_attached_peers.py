@@ -15,7 +15,8 @@ REMAPS = os.environ.get("SIMHCA_REMAPS", "300")
 @pytest.mark.parametrize("daemon", [["--fast-path", "on"]], indirect=True, ids=["on"])
 @pytest.mark.parametrize("how", [["scribble"], ["stop"], ["die"], ["channel"], ["scribble", "srq"],
                                  ["stop", "srq"], ["scribble", "ud"], ["stop", "ud"], ["die", "ud"],
-                                 ["scribble", "srq", "ud"]],
+                                 ["scribble", "srq", "ud"], ["scribble", "atomics"], ["stop", "atomics"],
+                                 ["die", "atomics"], ["writers", "atomics"]],
                          ids="-".join)
 def test_a_peer_that_is_attached(daemon, neighbour, program, how):
     """It breaks its own connection, the neighbour does not notice, and the victim can destroy all."""
