@@ -263,6 +263,7 @@ static bool rest(struct simhca_worker *worker, struct simhca_efa *efa, uint64_t 
 static bool look(struct simhca_worker *worker, struct simhca_efa *efa, bool *idle)
 {
 	uint64_t now = simhca_engine_now(worker->engine);
+	bool arrived;
 
 	*idle = false;
 	if (atomic_load_explicit(&efa->context->suspended, memory_order_relaxed)) {
@@ -270,7 +271,8 @@ static bool look(struct simhca_worker *worker, struct simhca_efa *efa, bool *idl
 		return false;
 	}
 	efa_doorbells_open(worker, efa);
-	if (efa_wire_arrived(worker, efa, now) | serve_all(worker, efa, now)) {
+	arrived = efa_wire_arrived(worker, efa, now);
+	if (serve_all(worker, efa, now) || arrived) {
 		efa->idle_ns = 0;
 		return true;
 	}
