@@ -18,8 +18,9 @@ USERS = "root", "user"
 SUITES = "unit", "python", "upstream"
 SHORT = {("trixie", "root", "demo"), ("trixie", "root", "upstream")}
 TIME_LIMIT = 2400  # seconds for a suite; it has limits of its own
-# Of scripts/packages. What the short form runs needs no more than these of the tests' programs.
-GROUPS = "build", "demo", "upstream" if os.environ.get("SIMHCA_PLATFORMS") == "short" else "test"
+# Of scripts/packages. What the short form runs needs no more than these of the tests' programs; tests/cbmc has its image, too.
+SHORT_FORM = os.environ.get("SIMHCA_PLATFORMS") == "short"
+GROUPS = ("build", "demo", "upstream", "proofs") if SHORT_FORM else ("build", "demo", "test")
 
 # What may skip in unit and python: release-user, and what the test and its reason say; a C test gives
 # none but its name. upstream has a list of its own, tests/upstream/skips.
@@ -45,7 +46,7 @@ SKIPS = [
 
 
 def is_in_this_form(*case):
-    return os.environ.get("SIMHCA_PLATFORMS") != "short" or case in SHORT
+    return not SHORT_FORM or case in SHORT
 
 
 def cases(*whats):
