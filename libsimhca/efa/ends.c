@@ -125,8 +125,7 @@ void efa_flush(struct efa_qp *qp)
 	efa_show(qp);
 	if (qp->sq_entries && efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted))
 		for (; posted; posted--) {
-			efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)],
-				      sizeof(wqe));
+			efa_read_once(&wqe, efa_send_at(qp, qp->sq_ci++), sizeof(wqe));
 			flush_send(qp, wqe.req_id, wqe.control);
 		}
 	/* So many at most as the ring holds: the program can go on posting meanwhile. */

@@ -40,6 +40,7 @@ static uint32_t wc_status(enum efa_status status)
 	case EFA_STATUS_BAD_STATUS:
 		return SIMHCA_WC_BAD_RESP_ERR;
 	case EFA_STATUS_UNRESPONSIVE:
+	case EFA_STATUS_UNREACHABLE:
 		return IBV_WC_RESP_TIMEOUT_ERR;
 	case EFA_STATUS_UNKNOWN_PEER:
 		return SIMHCA_WC_REM_OP_ERR;

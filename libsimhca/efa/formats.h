@@ -2,7 +2,7 @@
 /*
  * EFA's formats, as libefa writes and reads them. Little endian, as the CPUs are on which libefa runs.
  *
- * A QP has a send queue of WQEs of 64 bytes, a receive queue of descriptors of 16 bytes, and for each a
+ * A QP has a send queue of WQEs of 64 bytes, or of 128, which differ in their inline data alone, a receive queue of descriptors of 16 bytes, and for each a
  * doorbell: a word with the number of entries that were posted since the QP was made or reset, of
  * which the low 16 bits count. A CQ is a ring of CQEs, in which the device alone writes; a bit that
  * changes from one round to the next says which are new.
@@ -16,6 +16,7 @@
 
 #define EFA_SEND_SGES 2
 #define EFA_INLINE 32 /* bytes */
+#define EFA_INLINE_WIDE 80
 
 enum efa_opcode {
 	EFA_SEND = 0,
@@ -61,6 +62,14 @@ struct efa_send_wqe {
 static_assert(sizeof(struct efa_send_wqe) == 64, "a WQE fills a cache line");
 static_assert(offsetof(struct efa_send_wqe, buffer) == 32, "and half of it is data");
 
+/* Inline data go on behind it; those of an RDMA write are in place of the local buffer. */
+struct efa_wide_wqe {
+	struct efa_send_wqe wqe;
+	uint8_t more[64];
+};
+static_assert(sizeof(struct efa_wide_wqe) == 128, "it fills two");
+static_assert(offsetof(struct efa_send_wqe, rdma.local) + EFA_INLINE_WIDE <= 128, "they have room");
+
 /* Of struct efa_recv_desc: key_flags. */
 #define EFA_RECV_FIRST (1u << 30)
 #define EFA_RECV_LAST (1u << 31)
@@ -89,9 +98,10 @@ enum efa_status {
 	EFA_STATUS_BAD_DEST_QPN = 9,
 	EFA_STATUS_RNR = 10,
 	EFA_STATUS_REMOTE_LENGTH = 11,
-	EFA_STATUS_BAD_STATUS = 12, /* the receiver could not place it */
-	EFA_STATUS_UNRESPONSIVE = 13,
+	EFA_STATUS_BAD_STATUS = 12,   /* the receiver could not place it */
+	EFA_STATUS_UNRESPONSIVE = 13, /* any more */
 	EFA_STATUS_UNKNOWN_PEER = 14, /* RDMA: the other side has no address handle for us */
+	EFA_STATUS_UNREACHABLE = 15,  /* it has never answered */
 };
 
 /* Of struct efa_cqe: flags. */

@@ -23,7 +23,7 @@ struct efa_send {
 	uint32_t length; /* bytes of the message */
 	uint32_t num_sge;
 	struct simhca_sge sge[EFA_SEND_SGES];
-	uint8_t data[EFA_INLINE];
+	uint8_t data[EFA_INLINE_WIDE];
 	uint32_t rkey; /* RDMA: what is read or written */
 	uint64_t remote_addr;
 };
@@ -37,6 +37,7 @@ struct efa_recv {
 
 struct efa_limits {
 	bool reads, writes; /* the QP may post them */
+	bool wide;	    /* its WQEs are struct efa_wide_wqe */
 	uint32_t max_message, max_rdma;
 };
 
@@ -72,25 +73,45 @@ static inline struct simhca_sge efa_sge(const struct efa_buffer *buffer)
 	};
 }
 
+/* The data in a WQE, from that offset on; they are as long as it says, but for what it has room for. */
+static inline enum efa_status efa_take_inline(const struct efa_send_wqe *wqe, size_t offset,
+					      const struct efa_limits *limits,
+					      struct efa_send *send)
+{
+	if (wqe->length > (limits->wide ? EFA_INLINE_WIDE : EFA_INLINE))
+		return EFA_STATUS_LOCAL_LENGTH;
+	send->is_inline = true;
+	send->length = wqe->length;
+	memcpy(send->data, (const uint8_t *)wqe + offset, wqe->length);
+	return EFA_STATUS_OK;
+}
+
 /* The local buffer of a read may be longer than what is read, and that of a write than what goes. */
 static inline enum efa_status efa_judge_rdma(const struct efa_send_wqe *wqe,
 					     const struct efa_limits *limits, struct efa_send *send)
 {
 	const bool writes = send->opcode == EFA_RDMA_WRITE;
 
-	if (!(writes ? limits->writes : limits->reads) || wqe->control & EFA_WQE_INLINE)
+	const bool is_inline = wqe->control & EFA_WQE_INLINE;
+
+	if (!(writes ? limits->writes : limits->reads) || (is_inline && !(writes && limits->wide)))
 		return EFA_STATUS_INVALID_OP;
 	send->has_imm = wqe->control & EFA_WQE_HAS_IMM;
 	send->imm = wqe->imm;
 	if (send->has_imm && !writes)
 		return EFA_STATUS_INVALID_OP;
+	send->rkey = wqe->rdma.remote.key;
+	send->remote_addr = (uint64_t)wqe->rdma.remote.addr_high << 32 | wqe->rdma.remote.addr_low;
+	if (is_inline)
+		return wqe->rdma.remote.length == wqe->length
+			       ? efa_take_inline(wqe, offsetof(struct efa_send_wqe, rdma.local),
+						 limits, send)
+			       : EFA_STATUS_LOCAL_LENGTH;
 	if (wqe->length > 1 || (wqe->length && wqe->rdma.local.length < wqe->rdma.remote.length))
 		return EFA_STATUS_LOCAL_LENGTH;
 	send->num_sge = wqe->length;
 	send->sge[0] = efa_sge(&wqe->rdma.local);
 	send->length = wqe->length ? wqe->rdma.remote.length : 0;
-	send->rkey = wqe->rdma.remote.key;
-	send->remote_addr = (uint64_t)wqe->rdma.remote.addr_high << 32 | wqe->rdma.remote.addr_low;
 	return send->length > limits->max_rdma ? EFA_STATUS_LOCAL_LENGTH : EFA_STATUS_OK;
 }
 
@@ -102,14 +123,11 @@ static inline enum efa_status efa_judge_message(const struct efa_send_wqe *wqe,
 
 	send->has_imm = wqe->control & EFA_WQE_HAS_IMM;
 	send->imm = wqe->imm;
-	send->is_inline = wqe->control & EFA_WQE_INLINE;
-	if (wqe->length > (send->is_inline ? EFA_INLINE : EFA_SEND_SGES))
+	if (wqe->control & EFA_WQE_INLINE)
+		return efa_take_inline(wqe, offsetof(struct efa_send_wqe, inline_data), limits,
+				       send);
+	if (wqe->length > EFA_SEND_SGES)
 		return EFA_STATUS_LOCAL_LENGTH;
-	if (send->is_inline) {
-		send->length = wqe->length;
-		memcpy(send->data, wqe->inline_data, wqe->length);
-		return EFA_STATUS_OK;
-	}
 	send->num_sge = wqe->length;
 	for (uint32_t i = 0; i < send->num_sge; i++) {
 		send->sge[i] = efa_sge(&wqe->buffer[i]);
@@ -122,7 +140,7 @@ static inline enum efa_status efa_judge_message(const struct efa_send_wqe *wqe,
 }
 
 /*
- * Lets through: an opcode that the QP has, buffers as many as there are, and a length of at most
+ * A WQE, or the first half of a wide one, if the QP has those. Lets through: an opcode that the QP has, buffers as many as there are, and a length of at most
  * max_message, or max_rdma, that the buffers hold.
  */
 static inline enum efa_status efa_judge_send(const struct efa_send_wqe *wqe,

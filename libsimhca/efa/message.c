@@ -163,15 +163,20 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 			efa_trace_rdma(worker, qp, message, peer, NULL, 0);
 		return EFA_STATUS_OK;
 	}
-	if (simhca_translate_sges(&local, send->sge, 1, message->done, length, &here) !=
-	    SIMHCA_REASON_NONE)
+	if (send->is_inline)
+		efa_our_memory(&here, message->send.data, length);
+	else if (simhca_translate_sges(&local, send->sge, 1, message->done, length, &here) !=
+		 SIMHCA_REASON_NONE)
 		status = EFA_STATUS_INVALID_LKEY;
-	else if ((reason = simhca_translate(&remote, send->rkey, send->remote_addr + message->done,
-					    length, &there)))
-		status = efa_because(message, EFA_STATUS_BAD_ADDRESS, reason, NULL);
-	else
-		result = efa_copy(worker, qp, peer, writes ? &there : &here,
-				  writes ? &here : &there, length, &reason);
+	if (status == EFA_STATUS_OK) {
+		reason = simhca_translate(&remote, send->rkey, send->remote_addr + message->done,
+					  length, &there);
+		if (reason != SIMHCA_REASON_NONE)
+			status = efa_because(message, EFA_STATUS_BAD_ADDRESS, reason, NULL);
+		else
+			result = efa_copy(worker, qp, peer, writes ? &there : &here,
+					  writes ? &here : &there, length, &reason);
+	}
 	/* What is wrong with its own memory shows in no packet. */
 	if (simhca_tap_is_on(worker->engine->fabric)) {
 		if (status == EFA_STATUS_BAD_ADDRESS || result == remote_fault)

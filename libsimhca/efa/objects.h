@@ -115,8 +115,9 @@ struct efa_qp {
 	struct efa_limits limits;
 	struct efa_memory memory; /* a page of doorbells, RQ, SQ */
 	_Atomic uint32_t *sq_doorbell, *rq_doorbell;
-	const struct efa_send_wqe *sq;
+	const char *sq;
 	const struct efa_recv_desc *rq;
+	uint32_t wqe_bytes; /* of each in sq: 64, or 128 */
 	uint32_t sq_entries, rq_entries;
 	uint64_t rq_offset, sq_offset, rq_size, sq_size; /* in memory; whole pages */
 
@@ -194,6 +195,12 @@ struct simhca_efa {
 static inline uint64_t efa_whole_pages(uint64_t bytes)
 {
 	return (bytes + EFA_PAGE - 1) / EFA_PAGE * EFA_PAGE;
+}
+
+/* A WQE in the ring, or a wide one, by how many were posted before it. */
+static inline const struct efa_send_wqe *efa_send_at(const struct efa_qp *qp, uint32_t index)
+{
+	return (const void *)(qp->sq + (size_t)(index & (qp->sq_entries - 1)) * qp->wqe_bytes);
 }
 
 static inline uint32_t efa_generation(const struct simhca_context *context)

@@ -18,12 +18,28 @@ static int check_ring(const char *name, uint32_t bytes, uint32_t entry, uint32_t
 	return 0;
 }
 
+/*
+ * libefa tells the ring's size, and how many WQEs it has in max_send_wr. Releases that know no wide ones
+ * tell what the program has asked for, of which twice as many would be a larger power of 2.
+ */
+static bool is_wide(const struct simhca_efa_qp_request *req)
+{
+	return req->sq_bytes &&
+	       req->sq_bytes == (uint64_t)req->caps.max_send_wr * sizeof(struct efa_wide_wqe);
+}
+
+static uint32_t wqe_bytes(const struct simhca_efa_qp_request *req)
+{
+	return is_wide(req) ? sizeof(struct efa_wide_wqe) : sizeof(struct efa_send_wqe);
+}
+
 static int check_qp(const struct simhca_context *context, const struct simhca_efa_qp_request *req,
 		    struct simhca_why *why)
 {
 	const struct simhca_efa_qp_caps *caps = &req->caps;
-	int ret =
-		check_ring("SQ", req->sq_bytes, sizeof(struct efa_send_wqe), SIMHCA_EFA_SQ_WR, why);
+	const uint32_t most_inline = is_wide(req) ? EFA_INLINE_WIDE : EFA_INLINE;
+	const uint32_t wqe = wqe_bytes(req);
+	int ret = check_ring("SQ", req->sq_bytes, wqe, SIMHCA_EFA_LLQ / wqe, why);
 
 	if (!ret)
 		ret = check_ring("RQ", req->rq_bytes, sizeof(struct efa_recv_desc),
@@ -34,15 +50,17 @@ static int check_qp(const struct simhca_context *context, const struct simhca_ef
 		return simhca_why(
 			why, EINVAL,
 			"unsolicited RDMA writes are for QPs of type SRD, of generation 3 on");
+	if (wqe == sizeof(struct efa_wide_wqe) && efa_generation(context) < 3)
+		return simhca_why(why, EINVAL, "WQEs of 128 bytes are of generation 3 on");
 	if (caps->max_send_wr > SIMHCA_EFA_SQ_WR || caps->max_recv_wr > SIMHCA_EFA_RQ_WR ||
 	    caps->max_send_sge > EFA_SEND_SGES || caps->max_recv_sge > SIMHCA_EFA_SGES ||
-	    caps->max_inline > EFA_INLINE)
+	    caps->max_inline > most_inline)
 		return simhca_why(why, EINVAL,
 				  "max_send_wr %u, max_recv_wr %u, max_send_sge %u, max_recv_sge "
 				  "%u, max_inline_data %u: at most %u, %u, %u, %u, %u",
 				  caps->max_send_wr, caps->max_recv_wr, caps->max_send_sge,
 				  caps->max_recv_sge, caps->max_inline, SIMHCA_EFA_SQ_WR,
-				  SIMHCA_EFA_RQ_WR, EFA_SEND_SGES, SIMHCA_EFA_SGES, EFA_INLINE);
+				  SIMHCA_EFA_RQ_WR, EFA_SEND_SGES, SIMHCA_EFA_SGES, most_inline);
 	return 0;
 }
 
@@ -153,11 +171,13 @@ int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa
 	qp->srd = req->srd;
 	qp->unsolicited = req->unsolicited;
 	qp->caps = req->caps;
-	qp->limits = (struct efa_limits){ .reads = req->srd && efa_generation(context) >= 2,
+	qp->wqe_bytes = wqe_bytes(req);
+	qp->limits = (struct efa_limits){ .wide = is_wide(req),
+					  .reads = req->srd && efa_generation(context) >= 2,
 					  .writes = req->srd && efa_generation(context) >= 3,
 					  .max_message = SIMHCA_EFA_MTU,
 					  .max_rdma = SIMHCA_EFA_RDMA };
-	qp->sq_entries = req->sq_bytes / (uint32_t)sizeof(struct efa_send_wqe);
+	qp->sq_entries = req->sq_bytes / qp->wqe_bytes;
 	qp->rq_entries = req->rq_bytes / (uint32_t)sizeof(struct efa_recv_desc);
 	qp->sq_size = efa_whole_pages(req->sq_bytes);
 	qp->rq_size = efa_whole_pages(req->rq_bytes);

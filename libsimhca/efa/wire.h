@@ -54,7 +54,8 @@ struct efa_route {
 	uint32_t flights, parcels;
 	uint32_t under_way, arrived; /* packets; arrived counts as PSNs do */
 	uint64_t order, silent_at;   /* silent_at: of those sent by then one had no answer */
-	uint64_t heard_ns;
+	uint64_t heard_ns;	     /* or when it began: */
+	bool heard;
 	struct simhca_congestion congestion;
 	struct simhca_share share;
 	struct efa_parcel *by_number[EFA_WINDOW];

@@ -88,7 +88,7 @@ bool efa_wire_decode(const uint8_t *bytes, size_t payload, struct efa_wire_heade
 	};
 	if (header->kind < EFA_WIRE_SEND || header->kind > EFA_WIRE_DATA ||
 	    header->length > EFA_WIRE_PARCEL || header->src_qpn > UINT16_MAX ||
-	    header->status > EFA_STATUS_UNKNOWN_PEER)
+	    header->status > EFA_STATUS_UNREACHABLE)
 		return false;
 	return is_whole(header, payload - sizeof(layout));
 }

@@ -4,6 +4,7 @@
  * it are answered, or after some round trips without an answer. Who does not answer for PATIENCE_NS is
  * gone.
  */
+#include <string.h>
 #include <utlist.h>
 
 #include "core/fabric.h"
@@ -47,6 +48,10 @@ static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 	}
 	if (message->send.opcode == EFA_RDMA_READ || !parcel->length)
 		return EFA_STATUS_OK;
+	if (message->send.is_inline) {
+		memcpy(bounce, message->send.data, parcel->length);
+		return EFA_STATUS_OK;
+	}
 	efa_our_memory(&to, bounce, parcel->length);
 	if (simhca_translate_sges(&use, message->send.sge, 1, parcel->offset, parcel->length,
 				  &from) != SIMHCA_REASON_NONE)
@@ -128,7 +133,9 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 	}
 	if (now - since > PATIENCE_NS) {
 		finish_flight(worker, qp, flight,
-			      efa_because(&flight->message, EFA_STATUS_UNRESPONSIVE,
+			      efa_because(&flight->message,
+					  route->heard ? EFA_STATUS_UNRESPONSIVE
+						       : EFA_STATUS_UNREACHABLE,
 					  SIMHCA_REASON_NO_RESPONSE, SILENT));
 		route->restart = true;
 		return false;
@@ -329,6 +336,7 @@ void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 	    flight->message.send.opcode == EFA_RDMA_READ)
 		return;
 	route->heard_ns = now;
+	route->heard = true;
 	if (header->marked)
 		simhca_congestion_lost(&route->congestion);
 	if (status == EFA_STATUS_RNR) {

@@ -58,21 +58,21 @@ static bool take_posted(struct simhca_worker *worker, struct efa_qp *qp, uint64_
 	       qp->count + qp->flight_count < qp->sq_entries && qp->context->efa->left;
 	     taken++) {
 		struct efa_message *message = &qp->messages[qp->count];
-		struct efa_send_wqe wqe;
+		struct efa_wide_wqe wqe;
 		enum efa_status status;
 
-		efa_read_once(&wqe, &qp->sq[qp->sq_ci++ & (qp->sq_entries - 1)], sizeof(wqe));
+		efa_read_once(&wqe, efa_send_at(qp, qp->sq_ci++), qp->wqe_bytes);
 		*message =
 			(struct efa_message){ .not_before_ns = when(qp, now), .index = qp->taken };
 		if (simhca_usage_is_due(qp->usage, qp->taken))
 			simhca_usage_begin(qp->usage, qp->taken, now);
 		qp->taken++;
-		status = efa_judge_send(&wqe, &qp->limits, &message->send);
+		status = efa_judge_send(&wqe.wqe, &qp->limits, &message->send);
 		if (status == EFA_STATUS_OK) {
 			qp->count++;
 			continue;
 		}
-		efa_refuse(worker, qp, message, &wqe, status);
+		efa_refuse(worker, qp, message, &wqe.wqe, status);
 		spend(qp->context->efa, 1);
 	}
 	return taken;

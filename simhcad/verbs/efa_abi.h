@@ -14,6 +14,22 @@ enum {
 	SIMHCA_EFA_CAP_UNSOLICITED_WRITE_RECV = 1 << 6,
 };
 
+/* Of GET_CONTEXT; drivers of before rdma-core 60 end it at reserved. */
+struct simhca_efa_abi_context_resp {
+	uint32_t comp_mask;
+	uint32_t cmds_supp_udata_mask;
+	uint16_t sub_cqs_per_cq;
+	uint16_t inline_buf_size;
+	uint32_t max_llq_size; /* bytes */
+	uint16_t max_tx_batch; /* units of 64 bytes */
+	uint16_t min_sq_wr;
+	uint16_t inline_buf_size_ex; /* of wide WQEs; 0: there are none */
+	uint8_t reserved[2];
+};
+static_assert(sizeof(struct simhca_efa_abi_context_resp) ==
+		      sizeof(struct efa_ibv_alloc_ucontext_resp),
+	      "the kernel's, where it was reserved");
+
 /* Of CREATE_QP; drivers of before Linux 6.9 end it at flags. */
 enum { SIMHCA_EFA_QP_UNSOLICITED_WRITE_RECV = 1 << 0 };
 struct simhca_efa_abi_create_qp {

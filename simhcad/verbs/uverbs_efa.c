@@ -11,8 +11,6 @@
 #include "session/daemon.h"
 #include "uverbs.h"
 
-#define SEND_WQE 64 /* bytes */
-
 /* What the common command has answered, for what is to be told beside it. */
 static void core_answer(const struct uverbs_call *call, void *to, size_t size)
 {
@@ -21,12 +19,14 @@ static void core_answer(const struct uverbs_call *call, void *to, size_t size)
 
 static int get_context(struct uverbs_call *call)
 {
-	const struct efa_ibv_alloc_ucontext_resp out = {
+	const uint32_t generation = call->session->device->options->settings.efa_caps;
+	const struct simhca_efa_abi_context_resp out = {
 		.cmds_supp_udata_mask =
 			EFA_USER_CMDS_SUPP_UDATA_QUERY_DEVICE | EFA_USER_CMDS_SUPP_UDATA_CREATE_AH,
 		.sub_cqs_per_cq = 1,
 		.inline_buf_size = SIMHCA_EFA_INLINE,
-		.max_llq_size = SIMHCA_EFA_SQ_WR * SEND_WQE,
+		.max_llq_size = SIMHCA_EFA_LLQ,
+		.inline_buf_size_ex = generation >= 3 ? SIMHCA_EFA_INLINE_WIDE : 0,
 	};
 	int ret = simhca_efa_open(call->session->context, call->why);
 

@@ -71,7 +71,9 @@ void efa_add_qps(struct efa_end *end, unsigned int qps)
 	for (unsigned int i = 0; i < qps; i++)
 		efa_start(efa_add_qp(end,
 				     &(struct simhca_efa_qp_request){
-					     .sq_bytes = EFA_ENTRIES * sizeof(struct efa_send_wqe),
+					     .sq_bytes = EFA_ENTRIES *
+							 (i % 4 == 1 ? sizeof(struct efa_wide_wqe)
+								     : sizeof(struct efa_send_wqe)),
 					     .rq_bytes = EFA_ENTRIES * sizeof(struct efa_recv_desc),
 					     .srd = i % 4 != 3,
 					     .caps = { EFA_ENTRIES, EFA_ENTRIES, 2, 2, 32 } }));
@@ -79,7 +81,7 @@ void efa_add_qps(struct efa_end *end, unsigned int qps)
 
 struct efa_send_wqe *efa_send_slot(const struct efa_qp *qp, uint32_t index)
 {
-	return (struct efa_send_wqe *)&qp->sq[index & (qp->sq_entries - 1)];
+	return (struct efa_send_wqe *)efa_send_at(qp, index);
 }
 
 struct efa_recv_desc *efa_recv_slot(const struct efa_qp *qp, uint32_t index)

@@ -25,7 +25,8 @@ struct efa_end {
 /* Without QPs. */
 struct efa_end *efa_end_new(struct world *world, const struct simhca_efa_cq_request *cq);
 struct efa_qp *efa_add_qp(struct efa_end *end, const struct simhca_efa_qp_request *caps);
-/* Of EFA_ENTRIES entries each, and brought to RTS: three of four are SRD, the others UD. */
+/* Of EFA_ENTRIES entries each, and brought to RTS: three of four are SRD, of which one has
+ * wide WQEs, the others UD. */
 void efa_add_qps(struct efa_end *end, unsigned int qps);
 
 int efa_to_state(struct efa_qp *qp, uint32_t state, uint32_t qkey);

@@ -48,6 +48,38 @@ static void test_send(void **state)
 	assert_int_equal(judge(&wqe, &srd), EFA_STATUS_INVALID_OP);
 }
 
+/* In a wide WQE there is room for more, also of a write, and of nothing else. */
+static void test_inline(void **state)
+{
+	const struct efa_limits wide = {
+		.reads = true, .writes = true, .wide = true, .max_message = 8928, .max_rdma = 1000
+	};
+	struct efa_wide_wqe whole = { .wqe = { .control = WHOLE | EFA_SEND | EFA_WQE_INLINE } };
+	struct efa_send_wqe *wqe = &whole.wqe;
+	uint8_t *bytes = (uint8_t *)&whole;
+	struct efa_send send;
+
+	for (uint32_t i = 32; i < sizeof(whole); i++)
+		bytes[i] = (uint8_t)i;
+	wqe->length = EFA_INLINE_WIDE;
+	assert_int_equal(efa_judge_send(wqe, &wide, &send), EFA_STATUS_OK);
+	assert_memory_equal(send.data, bytes + 32, EFA_INLINE_WIDE);
+	assert_int_equal(send.length, EFA_INLINE_WIDE);
+	wqe->length++;
+	assert_int_equal(judge(wqe, &wide), EFA_STATUS_LOCAL_LENGTH);
+	wqe->control = WHOLE | EFA_RDMA_WRITE | EFA_WQE_INLINE;
+	wqe->rdma.remote.length = wqe->length;
+	assert_int_equal(judge(wqe, &wide), EFA_STATUS_LOCAL_LENGTH);
+	wqe->length = EFA_INLINE_WIDE;
+	assert_int_equal(judge(wqe, &wide), EFA_STATUS_LOCAL_LENGTH); /* not what is written */
+	wqe->rdma.remote.length = wqe->length;
+	assert_int_equal(efa_judge_send(wqe, &wide, &send), EFA_STATUS_OK);
+	assert_memory_equal(send.data, bytes + 48, EFA_INLINE_WIDE);
+	assert_int_equal(judge(wqe, &srd), EFA_STATUS_INVALID_OP);
+	wqe->control = WHOLE | EFA_RDMA_READ | EFA_WQE_INLINE;
+	assert_int_equal(judge(wqe, &wide), EFA_STATUS_INVALID_OP);
+}
+
 static void test_read(void **state)
 {
 	struct efa_send_wqe wqe = { .control = WHOLE | EFA_RDMA_READ, .length = 1 };
@@ -140,9 +172,9 @@ static void test_doorbell(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_send),	 cmocka_unit_test(test_read),
-		cmocka_unit_test(test_write),	 cmocka_unit_test(test_recv),
-		cmocka_unit_test(test_doorbell),
+		cmocka_unit_test(test_inline), cmocka_unit_test(test_send),
+		cmocka_unit_test(test_read),   cmocka_unit_test(test_write),
+		cmocka_unit_test(test_recv),   cmocka_unit_test(test_doorbell),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

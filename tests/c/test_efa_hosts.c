@@ -194,12 +194,15 @@ static void who_is_silent_is_gone(void **state)
 	lossy_use(world, &how);
 	efa_post_recv(end, end->qp[1], 1);
 	efa_post_send(end, end->qp[0], end->qp[1], 2);
-	assert_int_equal(next_of(world, end).status, EFA_STATUS_UNRESPONSIVE);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_UNREACHABLE);
 	assert_in_range(world->now - before, 5 * SEC, 6 * SEC);
 	silent = false;
 	efa_post_send(end, end->qp[0], end->qp[1], 3);
 	assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
 	assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	silent = true;
+	efa_post_send(end, end->qp[0], end->qp[1], 4);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_UNRESPONSIVE);
 }
 
 static void no_such_qp(void **state)
@@ -354,7 +357,7 @@ static void what_is_let_through_has_its_place(void **state)
 		assert_in_range(h.kind, EFA_WIRE_SEND, EFA_WIRE_DATA);
 		assert_in_range(h.length, 0, EFA_WIRE_PARCEL);
 		assert_in_range(h.src_qpn, 0, 0xffff);
-		assert_in_range(h.status, 0, EFA_STATUS_UNKNOWN_PEER);
+		assert_in_range(h.status, 0, EFA_STATUS_UNREACHABLE);
 		if (!efa_wire_has_data(h.kind)) {
 			assert_int_equal(data, 0);
 			continue;

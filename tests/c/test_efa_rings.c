@@ -325,6 +325,76 @@ static void arming_has_turns(void **state)
 	}
 }
 
+/* The next completion that is there once the engine has worked. */
+static struct efa_cqe completion(struct world *world, struct efa_end *end)
+{
+	struct efa_cqe cqe = { .status = 0xff };
+
+	for (int i = 0; i < 20 && !efa_poll(end, &cqe); i++)
+		efa_let_work(world, end);
+	return cqe;
+}
+
+static void expect_status(struct world *world, struct efa_end *end, uint8_t flags,
+			  enum efa_status status)
+{
+	struct efa_cqe cqe = completion(world, end);
+
+	assert_int_equal(cqe.flags & (EFA_CQE_SEND | EFA_CQE_RECV), flags);
+	assert_int_equal(cqe.status, status);
+}
+
+/* A message that is longer than the receive writes nothing, however much room is behind that. */
+static void a_receive_has_its_length(void **state)
+{
+	struct efa_end *end = end_new(*state, 2);
+
+	memset(end->mr->addr, 0x5a, EFA_BYTES);
+	memset(end->mr->addr + EFA_BYTES, 0, EFA_BYTES);
+	efa_post_recv(end, end->qp[1], 1);
+	efa_recv_slot(end->qp[1], 0)->length = EFA_BYTES - 1;
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	expect_status(*state, end, EFA_CQE_RECV, EFA_STATUS_LOCAL_LENGTH);
+	expect_status(*state, end, EFA_CQE_SEND, EFA_STATUS_REMOTE_LENGTH);
+	for (uint32_t i = 0; i < EFA_BYTES; i++)
+		assert_int_equal(end->mr->addr[EFA_BYTES + i], 0);
+}
+
+/* The second QP has wide WQEs, and the first has not. */
+static void data_in_wqes(void **state)
+{
+	struct efa_end *end = end_new(*state, 2);
+	struct efa_qp *qp = end->qp[1];
+	struct efa_send_wqe wqe = efa_send_of(end, end->qp[0], 1);
+	const uint64_t to = end->mr->iova + EFA_BYTES;
+
+	for (int writes = 0; writes < 2; writes++) {
+		uint8_t *slot = (uint8_t *)efa_send_slot(qp, atomic_load(qp->sq_doorbell));
+
+		memset(end->mr->addr + EFA_BYTES, 0, EFA_BYTES);
+		wqe.control = EFA_WQE_FIRST | EFA_WQE_LAST | EFA_WQE_INLINE |
+			      (writes ? EFA_RDMA_WRITE : EFA_SEND);
+		wqe.length = EFA_INLINE_WIDE;
+		wqe.rdma.remote = (struct efa_buffer){ .length = EFA_INLINE_WIDE,
+						       .key = end->mr->rkey,
+						       .addr_low = (uint32_t)to,
+						       .addr_high = (uint32_t)(to >> 32) };
+		memcpy(slot, &wqe, sizeof(wqe));
+		memset(slot + (writes ? 48 : 32), 0x5a + writes, EFA_INLINE_WIDE);
+		if (!writes)
+			efa_post_recv(end, end->qp[0], 1);
+		atomic_fetch_add(qp->sq_doorbell, 1);
+		if (!writes)
+			expect_status(*state, end, EFA_CQE_RECV, EFA_STATUS_OK);
+		expect_status(*state, end, EFA_CQE_SEND, EFA_STATUS_OK);
+		for (uint32_t i = 0; i <= EFA_INLINE_WIDE; i++)
+			assert_int_equal(end->mr->addr[EFA_BYTES + i],
+					 i < EFA_INLINE_WIDE ? 0x5a + writes : 0);
+	}
+	efa_put_send(end->qp[0], &wqe);
+	expect_status(*state, end, EFA_CQE_SEND, EFA_STATUS_INVALID_OP);
+}
+
 /* What waited before a reset is no message of the next life. */
 static void a_reset_forgets_who_waits(void **state)
 {
@@ -365,6 +435,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tools_show_no_more_than_there_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(receives_are_counted_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(arming_has_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_receive_has_its_length, setup, teardown),
+		cmocka_unit_test_setup_teardown(data_in_wqes, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_reset_forgets_who_waits, setup, teardown),
 	};
 

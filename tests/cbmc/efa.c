@@ -8,8 +8,10 @@
  * of: libsimhca/efa/gate.h
  * unwind: 9
  * mutant(more_than_the_ring): s/return \*posted <= entries;/return true;/
- * mutant(inline_of_any_length): s/wqe->length > (send->is_inline ? EFA_INLINE : EFA_SEND_SGES)/!send->is_inline \&\& wqe->length > EFA_SEND_SGES/
- * mutant(buffers_of_any_number): s/wqe->length > (send->is_inline ? EFA_INLINE : EFA_SEND_SGES)/send->is_inline \&\& wqe->length > EFA_INLINE/
+ * mutant(inline_of_any_length): s/wqe->length > (limits->wide ? EFA_INLINE_WIDE : EFA_INLINE)/false/
+ * mutant(buffers_of_any_number): s/if (wqe->length > EFA_SEND_SGES)/if (false)/
+ * mutant(wide_for_all): s/limits->wide ? EFA_INLINE_WIDE : EFA_INLINE/EFA_INLINE_WIDE/
+ * mutant(inline_reads): s/!(writes \&\& limits->wide)/!limits->wide/
  * mutant(sum_of_32_bits): s/uint64_t length = 0;/uint32_t length = 0;/
  * mutant(longer_than_the_buffer): s/wqe->length > 1 || (wqe->length && wqe->rdma.local.length < wqe->rdma.remote.length)/wqe->length > 1/
  * mutant(a_second_buffer): s/wqe->length > 1 ||/false ||/
@@ -40,7 +42,7 @@ int main(void)
 	ANY(uint32_t, rung);
 	ANY(uint16_t, consumed);
 	ANY(uint32_t, ring_entries);
-	ANY(struct efa_send_wqe, wqe);
+	ANY(struct efa_wide_wqe, wqe);
 	ANY(struct efa_limits, limits);
 	ANY(uint32_t, which);
 	ANY(uint32_t, at);
@@ -55,12 +57,13 @@ int main(void)
 	if (efa_posted(&doorbell, consumed, ring_entries, &posted))
 		prove(posted <= ring_entries, "no more is posted than the ring holds");
 
-	if (efa_judge_send(&wqe, &limits, &send) == EFA_STATUS_OK) {
+	if (efa_judge_send(&wqe.wqe, &limits, &send) == EFA_STATUS_OK) {
 		prove(send.num_sge <= EFA_SEND_SGES, "there is room for the buffers");
 		for (uint32_t i = 0; i < send.num_sge && i < EFA_SEND_SGES; i++)
 			length += send.sge[i].length;
 		if (send.is_inline)
-			prove(!send.num_sge && send.length <= EFA_INLINE,
+			prove(!send.num_sge &&
+				      send.length <= (limits.wide ? EFA_INLINE_WIDE : EFA_INLINE),
 			      "the data are in the WQE");
 		else
 			prove(send.length <= length, "the buffers hold the message");
@@ -73,7 +76,8 @@ int main(void)
 				      ? limits.reads
 				      : send.opcode == EFA_RDMA_WRITE && limits.writes,
 			      "the QP has that operation");
-			prove(send.length <= limits.max_rdma && !send.is_inline,
+			prove(send.is_inline ? limits.wide && send.opcode == EFA_RDMA_WRITE
+					     : send.length <= limits.max_rdma,
 			      "and it is no longer than one may be");
 		}
 	}

@@ -29,11 +29,11 @@ past the end 7
 QPN 9
 qkey 9
 too long 11
-nobody 13
+nobody 15
 immediate ok
 """
 EXPLAINED = [("KEY_UNKNOWN", 7), ("KEY_PAST_END", 7), ("NO_RESPONSE", 9), ("QKEY_MISMATCH", 9), ("RECV_TOO_SHORT", 11),
-             ("NO_RESPONSE", 13)]
+             ("NO_RESPONSE", 15)]
 
 
 @pytest.fixture(scope="module")

@@ -69,9 +69,13 @@ static void make_ends(struct scene *scene, const struct simhca_efa_qp_request *c
 
 void efa_make_plain(struct scene *scene, struct options *options)
 {
-	const struct simhca_efa_qp_request caps = caps_of(scene);
+	struct simhca_efa_qp_request caps = caps_of(scene);
 
 	(void)options;
+	if (caps.srd) { /* the others have narrow WQEs */
+		caps.sq_bytes = RING * sizeof(struct efa_wide_wqe);
+		caps.caps.max_inline = EFA_INLINE_WIDE;
+	}
 	make_ends(scene, &caps, false);
 }
 
@@ -514,7 +518,7 @@ static bool works(struct scene *scene)
 /* ---------------------------------------------------------------------------- the oracle */
 
 /* A request that a gate has let through, as gate.h promises. */
-static void check_send(const struct efa_send *send, bool srd)
+static void check_send(const struct efa_send *send, bool srd, uint32_t most_inline)
 {
 	uint64_t bytes = 0;
 
@@ -522,7 +526,7 @@ static void check_send(const struct efa_send *send, bool srd)
 		caught("a message has %u buffers", send->num_sge);
 	for (uint32_t i = 0; i < send->num_sge; i++)
 		bytes += send->sge[i].length;
-	if (send->is_inline ? send->length > EFA_INLINE || send->num_sge : send->length > bytes)
+	if (send->is_inline ? send->length > most_inline || send->num_sge : send->length > bytes)
 		caught("a message of %u bytes has buffers of %llu", send->length,
 		       (unsigned long long)bytes);
 	if (send->opcode == EFA_SEND ? send->length > SIMHCA_EFA_MTU
@@ -532,7 +536,7 @@ static void check_send(const struct efa_send *send, bool srd)
 
 static bool sends_refused(const struct efa_qp *qp)
 {
-	struct efa_send_wqe wqe;
+	struct efa_wide_wqe wqe;
 	struct efa_send send;
 	bool refused = false;
 	uint32_t posted;
@@ -542,9 +546,9 @@ static bool sends_refused(const struct efa_qp *qp)
 	if (!efa_posted(qp->sq_doorbell, qp->sq_ci, qp->sq_entries, &posted))
 		return true;
 	for (uint32_t i = 0; i < posted; i++) {
-		efa_read_once(&wqe, &qp->sq[(qp->sq_ci + i) & (qp->sq_entries - 1)], sizeof(wqe));
-		if (efa_judge_send(&wqe, &qp->limits, &send) == EFA_STATUS_OK)
-			check_send(&send, qp->srd);
+		efa_read_once(&wqe, efa_send_at(qp, qp->sq_ci + i), qp->wqe_bytes);
+		if (efa_judge_send(&wqe.wqe, &qp->limits, &send) == EFA_STATUS_OK)
+			check_send(&send, qp->srd, qp->limits.wide ? EFA_INLINE_WIDE : EFA_INLINE);
 		else
 			refused = true;
 	}
@@ -591,7 +595,8 @@ static void check_progress(const struct scene *scene)
 			caught("%u messages are under way from a queue of %u", qp->count,
 			       qp->sq_entries);
 		for (uint32_t n = 0; n < qp->count; n++) {
-			check_send(&qp->messages[n].send, qp->srd);
+			check_send(&qp->messages[n].send, qp->srd,
+				   qp->limits.wide ? EFA_INLINE_WIDE : EFA_INLINE);
 			if (qp->messages[n].done > qp->messages[n].send.length)
 				caught("more of a message is done than there is");
 		}
