@@ -162,7 +162,7 @@ enum {
 	SIMHCA_EFA_SQ_WR = 4096,
 	SIMHCA_EFA_RQ_WR = 16384,
 	SIMHCA_EFA_SGES = 2,
-	SIMHCA_EFA_INLINE = 32, /* bytes */
+	SIMHCA_EFA_INLINE = 32,	     /* bytes */
 	SIMHCA_EFA_INLINE_WIDE = 80, /* of generation 3 on, by WQEs of 128 bytes */
 	SIMHCA_EFA_LLQ = 4096 * 64,  /* bytes of a send queue */
 	SIMHCA_EFA_CQE = 1 << 15,

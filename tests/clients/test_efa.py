@@ -6,6 +6,7 @@ say of it is in the suite upstream.
 import json
 import pathlib
 import re
+import shutil
 import signal
 import time
 
@@ -282,12 +283,30 @@ def test_libfabric(efa, tmp_path):
 
 
 def test_openmpi(efa, tmp_path):
-    """Over libfabric, by its matching transport layer: messages of up to 64 KiB, of which each word is checked."""
+    """Over libfabric, by its matching transport layer: messages of up to 1 MiB, of which each word is checked."""
     result = efa.run("mpirun.openmpi", "--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi",
                      "--mca", "mtl_ofi_provider_include", "efa", "-np", 2,
-                     compiled(tmp_path, "mpi_messages.c", compiler="mpicc.openmpi"), 65536,
+                     compiled(tmp_path, "mpi_messages.c", compiler="mpicc.openmpi"), 1 << 20,
                      seconds=2 * TIME_LIMIT, FI_PROVIDER="efa", **OPENMPI_ENV, **NO_SHM)
     expect_ranks(result, "messages", 2)
+
+
+@pytest.mark.parametrize("safe", [{}, {"RDMAV_FORK_SAFE": "1"}], ids=["fork", "fork-safe"])
+def test_fork(efa, safe):
+    """The device stays the parent's, also where it is asleep, and a child opens it for itself."""
+    script = pathlib.Path(__file__).with_name("efa_fork.py")
+    assert expect_success(efa.run("/usr/bin/python3", "-u", script, **safe)).stdout == "parent ok\nchild ok\nlater ok\n"
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_nothing_is_asked_of_ec2(efa, tmp_path):
+    """What libfabric wants to know of the machine is in the device tree, but for its CPUs, memory and page sizes."""
+    log = tmp_path / "calls"
+    expect_success(efa.run("strace", "-f", "-o", log, "-e", "trace=openat,connect,readlink,access", "fi_info", "-p", "efa"))
+    asked = set(re.findall(r'"((?:/sys|/proc)/[^"]+)"', log.read_text()))
+    assert "sin_addr" not in log.read_text()  # the service of metadata is 169.254.169.254
+    known = r"/proc/(self|[0-9]+)/.*|/proc/(kallsyms|meminfo|cpuinfo|stat|sys/.*)|/sys/devices/system/.*|/sys/kernel/mm/.*"
+    assert not [path for path in asked if not re.fullmatch(known, path)], asked
 
 
 def test_refusals(launcher):
