@@ -200,7 +200,7 @@ static inline uint64_t efa_whole_pages(uint64_t bytes)
 /* A WQE in the ring, or a wide one, by how many were posted before it. */
 static inline const struct efa_send_wqe *efa_send_at(const struct efa_qp *qp, uint32_t index)
 {
-	return (const void *)(qp->sq + (size_t)(index & (qp->sq_entries - 1)) * qp->wqe_bytes);
+	return (const void *)&qp->sq[(size_t)(index & (qp->sq_entries - 1)) * qp->wqe_bytes];
 }
 
 static inline uint32_t efa_generation(const struct simhca_context *context)
