@@ -286,6 +286,11 @@ static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t 
 		return simhca_why(why, EINVAL, "%s to %s needs attribute %s", state_name[from],
 				  state_name[to], mask_name(wrong));
 	wrong = mask & ~(needs | may | SIMHCA_QP_STATE);
+	if (wrong && !(mask & SIMHCA_QP_STATE))
+		return simhca_why(why, EINVAL,
+				  "the mask lacks IBV_QP_STATE, and in %s attribute %s cannot be "
+				  "changed",
+				  state_name[from], mask_name(wrong));
 	if (wrong)
 		return simhca_why(why, EINVAL, "%s to %s does not take attribute %s",
 				  state_name[from], state_name[to], mask_name(wrong));

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "dma/process_map.h"
 #include "lint.h"
+#include "say.h"
 
 /* A command that names memory of this process, to which a forked child has to give access first. */
 static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, const void *req,
@@ -183,6 +184,9 @@ struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 						 });
 	if (err) {
 		free(mr);
+		if (err == EBADF) /* so it was not sent */
+			return shca_say_not_made(to_sctx(pd->context), SIMHCA_CMD_REG_DMABUF_MR,
+						 err, "fd is no open file");
 		return shca_null(err);
 	}
 	shca_lint_unknown_writes(to_sctx(pd->context)); /* it may be mapped here as well */

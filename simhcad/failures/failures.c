@@ -621,6 +621,13 @@ void failures_found_receive(struct failures *failures, uint64_t id)
 }
 
 /* False: no key, address or number of its can have been mixed up. */
+/* A work request that has failed before anything was sent, whomever the QP is connected to. */
+static bool is_local(const struct simhca_failure *what)
+{
+	return what->status == SIMHCA_WC_LOC_PROT_ERR || what->status == SIMHCA_WC_LOC_LEN_ERR ||
+	       what->status == SIMHCA_WC_LOC_QP_OP_ERR || what->status == SIMHCA_WC_MW_BIND_ERR;
+}
+
 static bool access_of(const struct failed *failed, struct failures_access *access)
 {
 	const struct simhca_failure *what = &failed->what;
@@ -636,7 +643,7 @@ static bool access_of(const struct failed *failed, struct failures_access *acces
 		.sender = what->peer_context,
 		.qpn = what->qpn,
 		.peer_qpn = what->peer_qpn,
-		.is_connected = is_send && what->qp_type != SIMHCA_QPT_UD &&
+		.is_connected = is_send && !is_local(what) && what->qp_type != SIMHCA_QPT_UD &&
 				what->qp_type != IBV_QPT_DRIVER && !what->by_wire,
 		.is_unanswered = is_send && what->reason == SIMHCA_REASON_NO_RESPONSE,
 		.has_key = what->has_access && what->reason >= SIMHCA_REASON_KEY_UNKNOWN &&

@@ -257,6 +257,16 @@ static bool make_completion(void)
 		w.wr.opcode = IBV_WR_LOCAL_INV;
 		w.wr.num_sge = 0;
 		w.wr.invalidate_rkey = w.from->rkey;
+	} else if (is("bind_by_itself")) {
+		struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
+
+		CHECK(mw);
+		w.of_a.dest_qp_num = w.a->qp_num;
+		w.wr.opcode = IBV_WR_BIND_MW;
+		w.wr.bind_mw.mw = mw;
+		w.wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+		w.wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ w.to, (uintptr_t)w.to->addr, 64,
+								    IBV_ACCESS_REMOTE_WRITE };
 	} else if (is("bind_past_the_region")) {
 		struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
 
@@ -528,6 +538,10 @@ static bool make_modify(void)
 		CHECK(to_init(w.a, attr));
 		return true;
 	}
+	if (is("no_state")) {
+		CHECK(ibv_modify_qp(w.a, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT) == EINVAL);
+		return true;
+	}
 	if (is("init_skipped")) {
 		CHECK(to_rtr(w.a, attr, RTR_MASK));
 		return true;
@@ -704,6 +718,8 @@ static bool make_creation(void)
 		for (int i = 0; i < 8; i++)
 			CHECK(!post_send(made, &wr));
 		CHECK(ibv_resize_cq(cq, 1) == EINVAL);
+	} else if (is("dmabuf_of_no_file")) {
+		CHECK(!ibv_reg_dmabuf_mr(pd, 0, LENGTH, 0, 999, FULL_ACCESS) && errno == EBADF);
 	} else if (is("domain_of_no_file")) {
 		CHECK(!open_domain(context, 999, O_CREAT) && errno == EBADF);
 	} else if (is("comp_vector")) {
