@@ -26,16 +26,34 @@ static bool may_say(void)
 	       atomic_fetch_add_explicit(&said, 1, memory_order_relaxed) < MOST;
 }
 
-static void tell(int device_fd, enum simhca_say what, const char *text)
+static void send_off(int device_fd, struct simhca_say_req *req)
 {
-	struct simhca_say_req req = { .what = what, .error = EMFILE };
-	const struct iovec part = { .iov_base = &req, .iov_len = sizeof(req) };
+	const struct iovec part = { .iov_base = req, .iov_len = sizeof(*req) };
 
-	simhca_say_limit(req.text, sizeof(req.text), text);
 	simhca_tell(&(struct simhca_request){ .device_fd = device_fd,
 					      .command = SIMHCA_CMD_SAY,
 					      .parts = &part,
 					      .num_parts = 1 });
+}
+
+static void tell(int device_fd, enum simhca_say what, const char *text)
+{
+	struct simhca_say_req req = { .what = what, .error = EMFILE };
+
+	simhca_say_limit(req.text, sizeof(req.text), text);
+	send_off(device_fd, &req);
+}
+
+void limit_say_refused(int device_fd, enum simhca_say what, int error, const char *text)
+{
+	struct simhca_say_req req = { .what = what, .error = (uint32_t)error };
+	const int saved = errno;
+
+	if (!may_say())
+		return;
+	snprintf(req.text, sizeof(req.text), "%s", text);
+	send_off(device_fd, &req);
+	errno = saved;
 }
 
 void limit_say(int device_fd, enum simhca_say what)

@@ -21,6 +21,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -296,6 +297,16 @@ static int put_gid(const struct call *call, uint8_t *to, size_t size,
 	return -ret;
 }
 
+static void say_no_entry(const struct call *call, const struct port *port, uint32_t index)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "port %u has no GID of index %u: `simhca status` shows the indices that there are",
+		 port->number, index);
+	limit_say_refused(call->fd, SIMHCA_SAY_QUERY_GID, EINVAL, text);
+}
+
 static int query_gid_entry(struct call *call)
 {
 	struct ib_uverbs_attr *out = call->attrs[UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY];
@@ -314,6 +325,8 @@ static int query_gid_entry(struct call *call)
 		return ret;
 	port.number = (uint32_t)number;
 	ret = read_gid(&port, (uint32_t)index, &entry);
+	if (ret == EINVAL)
+		say_no_entry(call, &port, (uint32_t)index);
 	if (ret)
 		return ret;
 	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;

@@ -718,6 +718,8 @@ static bool make_creation(void)
 		for (int i = 0; i < 8; i++)
 			CHECK(!post_send(made, &wr));
 		CHECK(ibv_resize_cq(cq, 1) == EINVAL);
+	} else if (is("gid_index")) {
+		CHECK(ibv_query_gid(context, 1, 200, &gid));
 	} else if (is("dmabuf_of_no_file")) {
 		CHECK(!ibv_reg_dmabuf_mr(pd, 0, LENGTH, 0, 999, FULL_ACCESS) && errno == EBADF);
 	} else if (is("domain_of_no_file")) {
