@@ -179,7 +179,7 @@ bool simhca_qp_rd_atomic(struct simhca_context *context, uint32_t handle,
 /* Why a completion need not come at a CQ that is empty, as far as can be seen. */
 enum simhca_in_vain_why {
 	/* Of a receive: */
-	SIMHCA_PLAIN_WRITE,   /* the last request was an RDMA WRITE, which takes none (9.4.3) */
+	SIMHCA_PLAIN_WRITE, /* the last request was a WRITE, READ or atomic: it takes none (9.4.3) */
 	SIMHCA_PEER_ORPHANED, /* the peer's process has ended, and a child of it keeps the QP */
 	SIMHCA_NO_PEER,	      /* there is no QP of that number, and all others are like that, */
 	SIMHCA_PEER_IN_ERROR, /* or it is in ERR */

@@ -378,10 +378,10 @@ const struct advice *advice_on_sleep(const char *how)
 		    "or watch it level-triggered." } },
 		{ "plain_write",
 		  { "IBTA vol. 1, 9.4.3",
-		    "An RDMA WRITE without immediate data takes no receive, and gives the program "
-		    "that it writes to no completion.",
+		    "An RDMA WRITE without immediate data, an RDMA READ and an atomic take no "
+		    "receive, and give the program whose memory it is no completion.",
 		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
-		    "write; each takes a receive. If other messages are to come, all is well." } },
+		    "access; each takes a receive. If other messages are to come, all is well." } },
 		{ "peer_gone", LEFT_A_CHILD },
 		{ "no_peer",
 		  { "IBTA vol. 1, 9.7.1",

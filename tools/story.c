@@ -211,7 +211,7 @@ static const char *may_go_on(const json_t *failure)
 	} kinds[] = {
 		{ "event_unread", " sleeps while an event waits for it\n" },
 		{ "plain_write",
-		  " waits for a completion, which an RDMA WRITE does not give it\n" },
+		  " waits for a completion, which the last message does not give it\n" },
 		{ "not_signaled", " waits for a completion that it has not asked for\n" },
 		{ "no_receive", " waits for a receive of its peer\n" },
 		{ "no_peer", " waits for a message of a peer that is not there\n" },

@@ -146,8 +146,11 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 
 #define QPS_LOOKED_AT 64u
 
-/* Whether the QP has sent, all of that has completed, and a plain RDMA WRITE was the last of it. */
-static bool has_written(const struct simhca_qp *qp, struct simhca_send *send)
+/*
+ * Whether the QP has sent, all of that has completed, and the last of it was a plain RDMA WRITE, a
+ * read or an atomic, of which its peer learns nothing.
+ */
+static bool has_accessed(const struct simhca_qp *qp, struct simhca_send *send)
 {
 	struct simhca_requester req;
 
@@ -157,7 +160,8 @@ static bool has_written(const struct simhca_qp *qp, struct simhca_send *send)
 	/* The slot before the next WQE still has the last one, as nothing was posted since. */
 	return req.oldest && simhca_progress_sq_pi(qp->mem) == req.oldest &&
 	       simhca_sq_load(qp, req.oldest - 1, send) == SIMHCA_REASON_NONE &&
-	       send->wqe.opcode == SIMHCA_WR_RDMA_WRITE;
+	       simhca_op_has(send->wqe.opcode, SIMHCA_OP_REMOTE) &&
+	       !simhca_op_has(send->wqe.opcode, SIMHCA_OP_RECEIVE);
 }
 
 static uint32_t receives_of_srq(struct simhca_srq *srq)
@@ -342,7 +346,7 @@ static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *i
 	struct simhca_qp_info info = { 0 };
 	const struct simhca_qp *peer;
 	struct simhca_send send;
-	bool orphaned, written;
+	bool orphaned, accessed;
 
 	if (qp->type != SIMHCA_QPT_RC && qp->type != SIMHCA_QPT_UC)
 		return false;
@@ -350,9 +354,9 @@ static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *i
 	if (!peer || peer->type != qp->type)
 		return false;
 	orphaned = atomic_load_explicit(&peer->context->orphaned, memory_order_relaxed);
-	written = !orphaned && has_written(peer, &send);
+	accessed = !orphaned && has_accessed(peer, &send);
 	progress(qp, &info);
-	if (info.sends || (!orphaned && !written))
+	if (info.sends || (!orphaned && !accessed))
 		return false;
 	*in_vain = (struct simhca_in_vain){
 		.why = orphaned ? SIMHCA_PEER_ORPHANED : SIMHCA_PLAIN_WRITE,
@@ -360,12 +364,13 @@ static bool gets_no_message(const struct simhca_qp *qp, struct simhca_in_vain *i
 		.cq = simhca_recv_cq(qp, qp->srq)->number,
 		.receives = qp->srq ? receives_of_srq(qp->srq) : info.recvs,
 		.handled = info.handled,
-		.wr_id = written ? send.wqe.wr_id : 0,
-		.length = written ? send.length : 0,
+		.wr_id = accessed ? send.wqe.wr_id : 0,
+		.length = accessed ? send.length : 0,
+		.opcode = accessed ? send.wqe.opcode : 0,
 	};
 	name_peer(peer, peer->context, in_vain);
 	/* Who has no receives does not wait for a message. A write it may well wait for. */
-	return written || in_vain->receives;
+	return accessed || in_vain->receives;
 }
 
 /* Whether it waits for messages of a QP that is not there, or that has failed. */

@@ -247,7 +247,7 @@ def test_an_arming_that_was_forgotten(device):
     program.kill()
 
 
-WRITE = "waits for a completion, which an RDMA WRITE does not give it"
+WRITE = "waits for a completion, which the last message does not give it"
 WRITTEN = ("the last message to its QP 0x\\w+ was RDMA_WRITE of 8 bytes, wr_id 0x2 of QP 0x\\w+, and has taken none of "
            "its 4 receives")
 WAITS = {
@@ -296,6 +296,7 @@ WAITS = {
     "edge": ("sleeps while an event waits for it", "CQ \\d+ holds 1 completion and an event waits unread in its "
              "channel, while the program sleeps elsewhere"),
     "write_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN),
+    "read_polled": (WRITE, "the program polls CQ \\d+, which is empty: " + WRITTEN.replace("WRITE", "READ")),
     "write_waited": (WRITE, "the program waits at the channel of CQ \\d+, which is empty: " + WRITTEN),
 }
 

@@ -295,6 +295,22 @@ static void wait_for_nobody(struct scene *scene)
 	poll_for_ever(scene->cq[0], NULL);
 }
 
+/* The peer reads, and the program waits for a completion of that. */
+static void wait_for_a_read(struct scene *scene)
+{
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .wr.rdma = { (uintptr_t)buffer, scene->mr->rkey } };
+
+	CHECK(!post_send(scene->sender[0], &wr));
+	poll_one(scene->send_cq);
+	poll_for_ever(scene->cq[0], NULL);
+}
+
 /* The QP that should send is there, and has failed. */
 static void wait_for_one_in_error(struct scene *scene)
 {
@@ -443,6 +459,8 @@ int main(int argc, char **argv)
 		reset_the_receiver(&scene);
 	} else if (!strcmp(how, "no_peer")) {
 		wait_for_nobody(&scene);
+	} else if (!strcmp(how, "read_polled")) {
+		wait_for_a_read(&scene);
 	} else if (!strcmp(how, "peer_in_error")) {
 		wait_for_one_in_error(&scene);
 	} else if (!strcmp(how, "dropped_sends")) {
