@@ -266,7 +266,7 @@ static uint64_t inline_bytes(const struct ibv_send_wr *wr)
 	return bytes;
 }
 
-static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_send_wr *wr)
+static const char *why_not_posted(const struct shca_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw *mw = wr->bind_mw.mw;
 
@@ -318,7 +318,7 @@ static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, cha
 		snprintf(text, size, "it has %d SGEs, and max_send_sge is %u", wr->num_sge,
 			 sq->max_sge);
 	else if (opcode == IBV_WR_BIND_MW)
-		snprintf(text, size, "%s", why_not_bound(qp, wr));
+		snprintf(text, size, "%s", why_not_posted(qp, wr));
 	else if (opcode == SIMHCA_WR_FLUSH || opcode >= SIMHCA_WR_FAST_REG)
 		snprintf(text, size, "ibv_post_send() cannot say it; ibv_wr_*() can");
 	else
