@@ -63,10 +63,13 @@ void shca_wr_fail(struct shca_qp *qp, int err, enum shca_wr_wrong_kind why, uint
 	qp->sq.cur = NULL;
 }
 
-/* The WQE that is to be set; NULL: none was begun, which is an error, or it cannot be posted. */
+/*
+ * The WQE that is to be set; NULL: none was begun, which is an error, or it cannot be posted, or it has nothing to be
+ * set, as a fast registration.
+ */
 static struct simhca_send_wqe *current(struct shca_qp *qp)
 {
-	if (__builtin_expect(!qp->sq.cur && !qp->sq.err, 0))
+	if (__builtin_expect(!qp->sq.cur && !qp->sq.err, 0) && qp->sq.head == qp->sq.start)
 		shca_wr_fail(qp, EINVAL, SHCA_WR_NOT_BEGUN, 0);
 	return qp->sq.cur;
 }
