@@ -155,6 +155,15 @@ int simhca_checked_wrlock(pthread_rwlock_t *lock)
 	return pthread_rwlock_wrlock(lock);
 }
 
+int simhca_checked_trywrlock(pthread_rwlock_t *lock)
+{
+	int ret = pthread_rwlock_trywrlock(lock);
+
+	if (!ret)
+		take(lock, false);
+	return ret;
+}
+
 int simhca_checked_rwunlock(pthread_rwlock_t *lock)
 {
 	drop(lock);

@@ -75,6 +75,7 @@ int simhca_checked_unlock(pthread_mutex_t *lock);
 int simhca_checked_destroy(pthread_mutex_t *lock);
 int simhca_checked_rdlock(pthread_rwlock_t *lock);
 int simhca_checked_wrlock(pthread_rwlock_t *lock);
+int simhca_checked_trywrlock(pthread_rwlock_t *lock);
 int simhca_checked_rwunlock(pthread_rwlock_t *lock);
 int simhca_checked_rwdestroy(pthread_rwlock_t *lock);
 
@@ -85,6 +86,7 @@ int simhca_checked_rwdestroy(pthread_rwlock_t *lock);
 #define pthread_mutex_destroy simhca_checked_destroy
 #define pthread_rwlock_rdlock simhca_checked_rdlock
 #define pthread_rwlock_wrlock simhca_checked_wrlock
+#define pthread_rwlock_trywrlock simhca_checked_trywrlock
 #define pthread_rwlock_unlock simhca_checked_rwunlock
 #define pthread_rwlock_destroy simhca_checked_rwdestroy
 #endif

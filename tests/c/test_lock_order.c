@@ -40,6 +40,8 @@ static void tried(void)
 	pthread_mutex_lock(&engine);
 	assert_int_equal(pthread_mutex_trylock(&cq), 0);
 	pthread_mutex_unlock(&cq);
+	assert_int_equal(pthread_rwlock_trywrlock(&fabric), 0);
+	pthread_rwlock_unlock(&fabric);
 	pthread_mutex_unlock(&engine);
 }
 
