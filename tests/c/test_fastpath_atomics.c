@@ -417,7 +417,7 @@ static void who_stays_in_a_write(void **state)
 	atomic_store(&scene.step.peer.writing.mine->at_work, 1);
 	device_adds(&scene, other, 1);
 	for (int i = 0; i < 5000 && !done; i++) {
-		test_nap(1000000);
+		test_nap(1000);
 		advance(*state, 1 * MSEC);
 		done = cq_poll(other->a.send_cq, &cqe);
 	}
