@@ -112,13 +112,25 @@ function(simhca_add_siblings)
 	# Each is compiled as few files, which takes less than half of the time. These have static names, or macros, that
 	# another file has as well.
 	list(TRANSFORM ARGN REPLACE ".*/" "" OUTPUT_VARIABLE names)
-	set(apart lint_regions.c lock.c page_list.c process_map.c qp.c segments.c simhca-request.c simhca-slot.c
+	set(apart lint_regions.c lock.c page_list.c process_map.c qp.c say.c segments.c simhca-request.c simhca-slot.c
 		simhca-sockets.c srq.c watcher.c wr_ex.c)
+	set(together "")
 	foreach(name source IN ZIP_LISTS names ARGN)
 		if(name IN_LIST apart)
 			set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+		else()
+			list(APPEND together ${source})
 		endif()
 	endforeach()
+	# Whoever gives another one such a name is told by each build, and not by that of a package.
+	if(BUILD_TESTING AND NOT SIMHCA_SANITIZE)
+		add_library(provider-together OBJECT ${together})
+		set_target_properties(provider-together PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+		target_compile_options(provider-together PRIVATE -O0 -U_FORTIFY_SOURCE)
+		target_compile_definitions(provider-together PRIVATE $<TARGET_PROPERTY:simhca-provider,COMPILE_DEFINITIONS>)
+		target_include_directories(provider-together PRIVATE $<TARGET_PROPERTY:simhca-provider,INCLUDE_DIRECTORIES>)
+		target_link_libraries(provider-together PRIVATE simhca_flags)
+	endif()
 	foreach(first IN LISTS SIMHCA_LAYOUT_RELEASES)
 		if(own EQUAL first)
 			continue()
