@@ -166,6 +166,7 @@ enum {
 	SIMHCA_EFA_INLINE_WIDE = 80, /* of generation 3 on, by WQEs of 128 bytes */
 	SIMHCA_EFA_LLQ = 4096 * 64,  /* bytes of a send queue */
 	SIMHCA_EFA_CQE = 1 << 15,
+	SIMHCA_EFA_SUB_CQS = 2,	   /* in a CQ of generation 1; later ones have 1 */
 	SIMHCA_EFA_KEYS = 1 << 16, /* an lkey has 24 bits, 8 of them the variant */
 };
 

@@ -7,7 +7,8 @@
 #include "core/lock.h"
 #include "objects.h"
 
-static int check_cq(const struct simhca_efa_cq_request *req, struct simhca_why *why)
+static int check_cq(const struct simhca_context *context, const struct simhca_efa_cq_request *req,
+		    struct simhca_why *why)
 {
 	if (!efa_is_power_of_2(req->entries) || req->entries > SIMHCA_EFA_CQE)
 		return simhca_why(why, EINVAL, "a CQ of %u entries: a power of 2, at most %u",
@@ -15,6 +16,9 @@ static int check_cq(const struct simhca_efa_cq_request *req, struct simhca_why *
 	if (req->entry_size != EFA_CQE_SHORT && req->entry_size != EFA_CQE_LONG)
 		return simhca_why(why, EINVAL, "a CQ with entries of %u bytes: %u or %u",
 				  req->entry_size, EFA_CQE_SHORT, EFA_CQE_LONG);
+	if (req->sub_cqs > (efa_generation(context) == 1 ? SIMHCA_EFA_SUB_CQS : 1u))
+		return simhca_why(why, EINVAL, "a CQ of %u sub CQs: generation 1 has %u, others 1",
+				  req->sub_cqs, SIMHCA_EFA_SUB_CQS);
 	if (req->with_gid && req->entry_size != EFA_CQE_LONG)
 		return simhca_why(why, EINVAL, "a CQ with GIDs has entries of %u bytes",
 				  EFA_CQE_LONG);
@@ -24,13 +28,13 @@ static int check_cq(const struct simhca_efa_cq_request *req, struct simhca_why *
 int simhca_efa_create_cq(struct simhca_context *context, const struct simhca_efa_cq_request *req,
 			 struct simhca_efa_cq_reply *reply, struct simhca_why *why)
 {
-	const uint64_t size = efa_whole_pages((uint64_t)req->entries * req->entry_size);
 	struct efa_cq *cq;
+	uint64_t size;
 	int ret;
 
 	if (!efa_of(context, why))
 		return -EINVAL;
-	ret = check_cq(req, why);
+	ret = check_cq(context, req, why);
 	if (ret)
 		return ret;
 	cq = calloc(1, sizeof(*cq));
@@ -39,6 +43,8 @@ int simhca_efa_create_cq(struct simhca_context *context, const struct simhca_efa
 	cq->context = context;
 	cq->entries = req->entries;
 	cq->entry_size = req->entry_size;
+	cq->sub_cqs = req->sub_cqs ? req->sub_cqs : 1;
+	size = efa_whole_pages(efa_cq_bytes(cq));
 	cq->with_gid = req->with_gid;
 	cq->channel = req->channel;
 	cq->user_handle = req->user_handle;
@@ -141,16 +147,18 @@ static void raise_event(const struct efa_cq *cq)
 }
 
 /* It becomes visible by its first word, which has the phase. */
-static void write_cqe(struct efa_cq *cq, struct efa_cqe *cqe)
+static void write_cqe(struct efa_cq *cq, uint32_t sub, struct efa_cqe *cqe)
 {
 	const uint32_t words = cq->entry_size / (uint32_t)sizeof(efa_word);
 	efa_word word, *slot;
 
 	slot = (efa_word *)(cq->memory.base +
-			    (size_t)(cq->pi & (cq->entries - 1)) * cq->entry_size);
-	if (!(cq->pi & cq->entries))
+			    ((size_t)sub * cq->entries + (cq->sub_pi[sub] & (cq->entries - 1))) *
+				    cq->entry_size);
+	if (!(cq->sub_pi[sub] & cq->entries))
 		cqe->flags |= EFA_CQE_PHASE;
 	cq->pi++;
+	cq->sub_pi[sub]++;
 	for (uint32_t i = 1; i < words; i++) {
 		memcpy(&word, (const char *)cqe + i * sizeof(word), sizeof(word));
 		__atomic_store_n(&slot[i], word, __ATOMIC_RELAXED);
@@ -160,12 +168,12 @@ static void write_cqe(struct efa_cq *cq, struct efa_cqe *cqe)
 	__atomic_store_n(&slot[0], word, __ATOMIC_RELEASE);
 }
 
-void efa_complete(struct efa_cq *cq, struct efa_cqe *cqe)
+void efa_complete(struct efa_cq *cq, uint32_t sub, struct efa_cqe *cqe)
 {
 	bool due;
 
 	pthread_mutex_lock(&cq->lock);
-	write_cqe(cq, cqe);
+	write_cqe(cq, sub, cqe);
 	/* Who arms after this look is seen by the look that the store itself brings about. */
 	due = cq->channel && is_event_due(cq);
 	pthread_mutex_unlock(&cq->lock);
@@ -173,10 +181,10 @@ void efa_complete(struct efa_cq *cq, struct efa_cqe *cqe)
 		raise_event(cq);
 }
 
-void efa_put_cqe(struct efa_cq *cq, struct efa_cqe *cqe)
+void efa_put_cqe(struct efa_cq *cq, uint32_t sub, struct efa_cqe *cqe)
 {
 	pthread_mutex_lock(&cq->lock);
-	write_cqe(cq, cqe);
+	write_cqe(cq, sub, cqe);
 	pthread_mutex_unlock(&cq->lock);
 }
 

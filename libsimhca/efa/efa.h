@@ -31,6 +31,7 @@ int simhca_efa_destroy_ah(struct simhca_context *context, uint32_t handle, struc
 struct simhca_efa_cq_request {
 	uint32_t entries;    /* a power of 2 */
 	uint32_t entry_size; /* bytes: 16 or 32 */
+	uint32_t sub_cqs;    /* rings of as many entries, one behind the other; 0: 1 */
 	bool with_gid;	     /* of senders to which no address handle leads */
 	/* of a completion channel: what comp_event() is called with; 0: none */
 	uint64_t channel, user_handle;
@@ -63,6 +64,7 @@ struct simhca_efa_qp_reply {
 	/* for mmap(); the SQ's doorbell is the first word of its page */
 	uint64_t rq_key, rq_size, rq_doorbell_key, sq_key, sq_doorbell_key;
 	uint32_t rq_doorbell_offset;
+	uint16_t send_sub_cq, recv_sub_cq; /* where it completes, in its CQs */
 };
 int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa_qp_request *req,
 			 struct simhca_efa_qp_reply *reply, struct simhca_why *why);

@@ -44,7 +44,7 @@ void efa_complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode, enum
 {
 	struct efa_cqe cqe = send_cqe(qp, req_id, opcode, status);
 
-	efa_complete(qp->send_cq, &cqe);
+	efa_complete(qp->send_cq, qp->send_sub, &cqe);
 }
 
 /* ------------------------------------------------------------------------ the ends of a QP */
@@ -103,7 +103,7 @@ static void flush_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode)
 {
 	struct efa_cqe cqe = send_cqe(qp, req_id, opcode, EFA_STATUS_FLUSHED);
 
-	efa_put_cqe(qp->send_cq, &cqe);
+	efa_put_cqe(qp->send_cq, qp->send_sub, &cqe);
 }
 
 /* One event tells of all of it: a program could arm for each CQE anew, and each is a system call. */
@@ -131,7 +131,7 @@ void efa_flush(struct efa_qp *qp)
 	/* So many at most as the ring holds: the program can go on posting meanwhile. */
 	for (uint32_t i = 0; i < qp->rq_entries && efa_claim(qp, &recv) == EFA_CLAIMED; i++) {
 		cqe = recv_cqe(qp, recv.req_id, EFA_STATUS_FLUSHED);
-		efa_put_cqe(qp->recv_cq, &cqe);
+		efa_put_cqe(qp->recv_cq, qp->recv_sub, &cqe);
 	}
 	efa_cq_look(qp->send_cq);
 	efa_cq_look(qp->recv_cq);
@@ -307,7 +307,7 @@ void efa_complete_recv(const struct efa_sender *sender, struct efa_qp *peer,
 		memcpy(cqe.src_gid, sender->gid.raw, sizeof(cqe.src_gid));
 	if (recv)
 		efa_count_received(peer, send->length);
-	efa_complete(peer->recv_cq, &cqe);
+	efa_complete(peer->recv_cq, peer->recv_sub, &cqe);
 }
 
 void efa_fail_recv(const struct efa_sender *sender, const struct efa_message *message,
@@ -318,5 +318,5 @@ void efa_fail_recv(const struct efa_sender *sender, const struct efa_message *me
 	struct efa_cqe cqe = recv_cqe(peer, recv->req_id, own);
 
 	efa_report_recv(peer, (uint32_t)sender->qpn, recv->req_id, own, message->reason);
-	efa_complete(peer->recv_cq, &cqe);
+	efa_complete(peer->recv_cq, peer->recv_sub, &cqe);
 }

@@ -62,7 +62,7 @@ static int find_mapping(struct simhca_context *context, uint64_t key,
 		if (!cq)
 			return -ENOENT;
 		*memory = &cq->memory;
-		*size = efa_whole_pages((uint64_t)cq->entries * cq->entry_size);
+		*size = efa_whole_pages(efa_cq_bytes(cq));
 		return 0;
 	}
 	if (EFA_KEY_KIND(key) == EFA_KEY_CQ_DOORBELL) {

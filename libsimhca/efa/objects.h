@@ -63,7 +63,8 @@ struct efa_watch {
 
 struct efa_cq {
 	struct simhca_context *context;
-	uint32_t number, entries, entry_size;
+	uint32_t number, entries, entry_size; /* entries: of each sub CQ */
+	uint32_t sub_cqs, next_sub;	      /* next_sub: that the next queue gets */
 	bool with_gid;
 	struct efa_memory memory; /* the ring, and with a channel a page with its doorbell */
 	uint64_t doorbell_offset; /* of that page, in memory */
@@ -74,7 +75,8 @@ struct efa_cq {
 	atomic_bool dead;
 
 	pthread_mutex_t lock; /* of what is written to the ring, and of all that follows */
-	uint32_t pi;
+	uint32_t pi;	      /* of all sub CQs together, and of each: */
+	uint32_t sub_pi[SIMHCA_EFA_SUB_CQS];
 	uint32_t seen; /* the doorbell, when it was looked at */
 	bool armed;
 	bool raised;	       /* an event was, ever: */
@@ -108,6 +110,7 @@ struct efa_qp {
 	struct simhca_context *context;
 	struct simhca_pd *pd;
 	struct efa_cq *send_cq, *recv_cq;
+	uint32_t send_sub, recv_sub; /* sub CQs of these */
 	uint32_t handle, qpn;
 	bool srd;
 	bool unsolicited; /* writes with immediate to it take no receives */
@@ -231,9 +234,14 @@ bool efa_ah_gid(struct simhca_efa *efa, uint16_t number, union simhca_gid *gid);
 uint16_t efa_ah_of(struct simhca_efa *efa, const union simhca_gid *gid);
 
 /* cq.c: the CQE becomes visible, and raises an event if one is due. */
-void efa_complete(struct efa_cq *cq, struct efa_cqe *cqe);
+void efa_complete(struct efa_cq *cq, uint32_t sub, struct efa_cqe *cqe);
 /* Likewise, but for the event: who has put some looks at the doorbell afterwards. */
-void efa_put_cqe(struct efa_cq *cq, struct efa_cqe *cqe);
+void efa_put_cqe(struct efa_cq *cq, uint32_t sub, struct efa_cqe *cqe);
+/* Bytes of its rings. */
+static inline uint64_t efa_cq_bytes(const struct efa_cq *cq)
+{
+	return (uint64_t)cq->sub_cqs * cq->entries * cq->entry_size;
+}
 /* Looks at its doorbell, if it has one. True: that has raised an event. */
 bool efa_cq_look(struct efa_cq *cq);
 

@@ -126,12 +126,17 @@ static int add_qp(struct efa_qp *qp, struct simhca_efa_qp_reply *reply, struct s
 		return simhca_why(why, ENOMEM, "the device has its limit of %u QPs",
 				  device->config.max_qp);
 	}
+	/* In turn, so that the queues of a CQ are spread over its rings. */
+	qp->send_sub = qp->send_cq->next_sub++ % qp->send_cq->sub_cqs;
+	qp->recv_sub = qp->recv_cq->next_sub++ % qp->recv_cq->sub_cqs;
 	count_users(qp, 1);
 	efa_list_add(&qp->context->efa->qps, qp);
 	/* Release, and acquire where it is looked up: what stands there is whole. */
 	atomic_store(&device->efa_qps[qp->qpn - 1], qp);
 	reply->handle = qp->handle;
 	reply->qpn = qp->qpn;
+	reply->send_sub_cq = (uint16_t)qp->send_sub;
+	reply->recv_sub_cq = (uint16_t)qp->recv_sub;
 	reply->rq_key = EFA_KEY(qp->handle, EFA_KEY_RQ);
 	reply->rq_size = qp->rq_size;
 	reply->rq_doorbell_offset = EFA_RQ_DOORBELL;

@@ -23,7 +23,7 @@ static int get_context(struct uverbs_call *call)
 	const struct simhca_efa_abi_context_resp out = {
 		.cmds_supp_udata_mask =
 			EFA_USER_CMDS_SUPP_UDATA_QUERY_DEVICE | EFA_USER_CMDS_SUPP_UDATA_CREATE_AH,
-		.sub_cqs_per_cq = 1,
+		.sub_cqs_per_cq = generation == 1 ? SIMHCA_EFA_SUB_CQS : 1,
 		.inline_buf_size = SIMHCA_EFA_INLINE,
 		.max_llq_size = SIMHCA_EFA_LLQ,
 		.inline_buf_size_ex = generation >= 3 ? SIMHCA_EFA_INLINE_WIDE : 0,
@@ -143,9 +143,6 @@ static int check_cq(struct uverbs_call *call, const struct cq_wish *wish,
 		return simhca_why(call->why, EINVAL,
 				  "a CQ %s a channel: EFA's flags 0x%x say otherwise",
 				  wish->with_channel ? "with" : "without", driver->flags);
-	if (driver->num_sub_cqs != 1)
-		return simhca_why(call->why, EINVAL, "a CQ of %u sub CQs: this device has 1",
-				  driver->num_sub_cqs);
 	return 0;
 }
 
@@ -166,6 +163,7 @@ static int make_cq(struct uverbs_call *call, const struct cq_wish *wish,
 	req = (struct simhca_efa_cq_request){
 		.entries = wish->entries,
 		.entry_size = driver.cq_entry_size,
+		.sub_cqs = driver.num_sub_cqs,
 		.with_gid = driver.flags & EFA_CREATE_CQ_WITH_SGID,
 		.user_handle = wish->user_handle,
 	};
@@ -318,6 +316,8 @@ static int create_qp(struct uverbs_call *call)
 	out.rq_db_offset = made.rq_doorbell_offset;
 	out.sq_db_mmap_key = made.sq_doorbell_key;
 	out.llq_desc_mmap_key = made.sq_key;
+	out.send_sub_cq_idx = made.send_sub_cq;
+	out.recv_sub_cq_idx = made.recv_sub_cq;
 	uverbs_out(call, SIMHCA_UVERBS_CORE, &core, sizeof(core));
 	uverbs_out(call, SIMHCA_UVERBS_DRIVER, &out, sizeof(out));
 	return 0;

@@ -395,6 +395,53 @@ static void data_in_wqes(void **state)
 	expect_status(*state, end, EFA_CQE_SEND, EFA_STATUS_INVALID_OP);
 }
 
+/* The first of two QPs sends by one ring and receives by the other; each has all of its rounds. */
+static void sub_cqs_have_rings(void **state)
+{
+	struct efa_end *end =
+		efa_end_new(*state, &(struct simhca_efa_cq_request){ .entries = 4,
+								     .entry_size = EFA_CQE_SHORT,
+								     .sub_cqs = 2 });
+	const char *rings[2];
+
+	efa_add_qps(end, 1);
+	rings[0] = end->cq->memory.base;
+	rings[1] = rings[0] + 4 * EFA_CQE_SHORT;
+	for (uint32_t i = 0; i < 11; i++) {
+		efa_post_recv(end, end->qp[0], (uint16_t)i);
+		efa_post_send(end, end->qp[0], end->qp[0], (uint16_t)(100 + i));
+		for (int n = 0; n < 4; n++)
+			efa_let_work(*state, end);
+		for (unsigned int ring = 0; ring < 2; ring++) {
+			struct efa_cqe cqe = { 0 };
+
+			memcpy(&cqe, rings[ring] + i % 4 * EFA_CQE_SHORT, EFA_CQE_SHORT);
+			assert_int_equal(cqe.req_id, ring ? i : 100 + i);
+			assert_int_equal(cqe.flags & EFA_CQE_PHASE, !(i & 4));
+		}
+	}
+}
+
+static int setup_generation_1(void **state)
+{
+	*state =
+		world_new(&(struct world_config){ .device = { .efa = true, .efa_generation = 1 } });
+	return 0;
+}
+
+static void later_ones_have_one(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	const struct simhca_efa_cq_request request = { .entries = 4,
+						       .entry_size = EFA_CQE_SHORT,
+						       .sub_cqs = 2 };
+	struct simhca_efa_cq_reply reply;
+	struct simhca_why why;
+
+	assert_int_equal(0, simhca_efa_open(client->context, &why));
+	assert_int_equal(-EINVAL, simhca_efa_create_cq(client->context, &request, &reply, &why));
+}
+
 /* What waited before a reset is no message of the next life. */
 static void a_reset_forgets_who_waits(void **state)
 {
@@ -436,6 +483,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(receives_are_counted_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(arming_has_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receive_has_its_length, setup, teardown),
+		cmocka_unit_test_setup_teardown(sub_cqs_have_rings, setup_generation_1, teardown),
+		cmocka_unit_test_setup_teardown(later_ones_have_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(data_in_wqes, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_reset_forgets_who_waits, setup, teardown),
 	};

@@ -291,6 +291,13 @@ def test_openmpi(efa, tmp_path):
     expect_ranks(result, "messages", 2)
 
 
+def test_sub_cqs():
+    """Of generation 1 a CQ is two rings: libefa polls both."""
+    with Device("ethernet", "--model", "efa", "--efa-caps", "1") as device:
+        for result in run_pair(device, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64, "-b"):
+            expect_success(result)
+
+
 @pytest.mark.parametrize("safe", [{}, {"RDMAV_FORK_SAFE": "1"}], ids=["fork", "fork-safe"])
 def test_fork(efa, safe):
     """The device stays the parent's, also where it is asleep, and a child opens it for itself."""

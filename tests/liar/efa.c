@@ -225,6 +225,7 @@ static void renew(struct scene *scene)
 		bring_up(qp_of(scene, i), QKEY);
 		memset(cq->memory.base, 0, cq->memory.bytes);
 		cq->pi = cq->seen = cq->raised_after = 0;
+		memset(cq->sub_pi, 0, sizeof(cq->sub_pi));
 		cq->armed = cq->raised = false;
 		scene->efa[i]->ci = 0;
 	}
