@@ -9,8 +9,29 @@
 
 struct parse {
 	struct layer *layer;
-	char error[2 * OPTIONS_TEXT]; /* about the first bad line, which ini_parse_file() counts */
+	char error[2 *
+		   OPTIONS_TEXT]; /* about the first bad line, which ini_parse_stream() counts */
+	FILE *file;
+	int read;     /* lines */
+	int too_long; /* the number of the line that was; 0: none */
 };
+
+/* As fgets(), which inih calls with its own buffer: a longer line comes in pieces. */
+static char *next_line(char *text, int size, void *stream)
+{
+	struct parse *parse = stream;
+	char *line = parse->too_long ? NULL : fgets(text, size, parse->file);
+
+	if (!line)
+		return NULL;
+	parse->read++;
+	if (!strchr(text, '\n') && !feof(parse->file)) {
+		parse->too_long = parse->read;
+		snprintf(parse->error, sizeof(parse->error), "a line has at most %d bytes",
+			 size - 2);
+	}
+	return line;
+}
 
 static int handle_line(void *user, const char *section, const char *name, const char *value)
 {
@@ -36,26 +57,28 @@ static int handle_line(void *user, const char *section, const char *name, const 
 
 int config_file_load(const char *path, struct layer *layer)
 {
-	struct parse parse = { .layer = layer };
-	FILE *file = fopen(path, "re");
+	struct parse parse = { .layer = layer, .file = fopen(path, "re") };
 	int line;
 
-	if (!file) {
+	if (!parse.file) {
 		if (errno == ENOENT)
 			return -ENOENT;
 		fprintf(stderr, "simhcad: %s: %m\n", path);
 		return -1;
 	}
-	line = ini_parse_file(file, handle_line, &parse);
-	fclose(file);
-	if (!line)
-		return 0;
-	if (line < 0)
-		fprintf(stderr, "simhcad: %s: out of memory\n", path);
-	else
-		fprintf(stderr, "simhcad: %s:%d: %s\n", path, line,
+	errno = 0;
+	line = ini_parse_stream(next_line, &parse, handle_line, &parse);
+	if (ferror(parse.file)) {
+		fprintf(stderr, "simhcad: %s: %m\n", path);
+		line = -1;
+	} else if (line || parse.too_long) {
+		fprintf(stderr, "simhcad: %s:%d: %s\n", path,
+			parse.too_long ? parse.too_long : line,
 			parse.error[0]
 				? parse.error
 				: "neither a comment, nor [device NAME], nor option = value");
-	return -1;
+		line = -1;
+	}
+	fclose(parse.file);
+	return line;
 }

@@ -499,7 +499,7 @@ const struct advice *advice_on_obstacle(const char *obstacle)
 		EVENTS,                                                                            \
 			"The program writes where it should not, or uses the queue from two "      \
 			"threads without a "                                                       \
-			"lock of the library's (a thread domain promises that).",                  \
+			"lock (a queue with a thread domain promises that one thread posts).",     \
 			"Look for writes past a buffer's end, with valgrind or AddressSanitizer."  \
 	}
 
@@ -521,8 +521,9 @@ const struct advice *advice_on_event(const char *name)
 		    "The peer's key, address or length is wrong, or rights are missing.",
 		    "Look at what the peer's completion says." } },
 		{ "PATH_MIG_ERR",
-		  { "IBTA vol. 1, 17.2.8", "The alternate path was never there.",
-		    "Set it anew, by ibv_modify_qp()." } },
+		  { "IBTA vol. 1, 17.2.8",
+		    "This device has no path migration: a rule of `simhca inject` has raised it.",
+		    "Take it as a connection that goes on by its first path." } },
 		{ "DEVICE_FATAL",
 		  { EVENTS ".4", "A device was reset, or lost; here by a rule of `simhca inject`.",
 		    "Close all that was made of it, and open it anew." } },

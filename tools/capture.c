@@ -241,7 +241,8 @@ static void put(struct capture *capture, const struct trace_frame *frame, size_t
 
 	if (!sender) {
 		flush_file(capture);
-		capture->error = ENOMEM;
+		if (!capture->error)
+			capture->error = ENOMEM;
 		capture->unwritten++;
 		return;
 	}

@@ -213,6 +213,10 @@ static bool run_top(struct watch *watch, int control)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* whoever reads us has had enough */
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (signals < 0) {
+		complain("signals: %s", strerror(errno));
+		return false;
+	}
 	if (!watch->batch && !watch->as_json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
 		screen = screen_open();
 		if (!screen)

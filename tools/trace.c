@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca trace: what links carry, as a capture that Wireshark and tcpdump read. */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +32,11 @@ static int trace(int control, const struct capture_wishes *wishes)
 		return EXIT_FAILURE;
 	fds[0] = (struct pollfd){ .fd = capture_fd(capture), .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = signalfd(-1, &set, SFD_CLOEXEC), .events = POLLIN };
+	if (fds[1].fd < 0) {
+		complain("signals: %s", strerror(errno));
+		capture_close(capture);
+		return EXIT_FAILURE;
+	}
 	do
 		poll(fds, 2, -1);
 	while (capture_take(capture) && !(fds[1].revents & POLLIN));

@@ -284,6 +284,7 @@ static void free_tables(struct simhca_device *device)
 	simhca_gone_free(device->gone);
 	simhca_numbers_free(&device->qpns);
 	simhca_numbers_free(&device->srqns);
+	simhca_numbers_free(&device->pdns);
 }
 
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
@@ -300,7 +301,6 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	}
 	device->config = *config;
 	device->fabric = fabric;
-	device->next_pd = 1;
 	device->next_cq = 1;
 	device->next_key_index = 1;
 	device->next_xrcd = 1;
@@ -312,7 +312,8 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->gone = simhca_gone_create();
 	if (!device->keys || !device->qps || !device->srqs || !device->stats || !device->gone ||
 	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
-	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS)) {
+	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS) ||
+	    !simhca_numbers_init(&device->pdns, SIMHCA_QPN_SLOTS)) {
 		simhca_why(why, ENOMEM, "out of memory");
 		goto fail;
 	}

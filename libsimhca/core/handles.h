@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /*
- * 24-bit numbers of QPs, or of SRQs: a slot, given out in turn, and a generation that changes with
+ * 24-bit numbers of QPs, SRQs or PDs: a slot, given out in turn, and a generation that changes with
  * each use, so that a late packet misses a slot's next owner. Control functions only.
  */
 struct simhca_numbers {

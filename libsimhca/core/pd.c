@@ -9,6 +9,13 @@
 #include "simhca-device.h"
 #include "simhca-verbs.h"
 
+static void free_pd(struct simhca_device *device, struct simhca_pd *pd)
+{
+	if (pd->number)
+		simhca_number_release(&device->pdns, pd->number);
+	free(pd);
+}
+
 int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 		    struct simhca_why *why)
 {
@@ -17,12 +24,11 @@ int simhca_alloc_pd(struct simhca_context *context, struct simhca_handle *reply,
 
 	if (!pd)
 		return simhca_why(why, ENOMEM, "out of memory");
-	pd->number = context->device->next_pd;
-	ret = simhca_object_add(context, SIMHCA_OBJ_PD, pd, &reply->handle, why);
+	pd->number = simhca_number_alloc(&context->device->pdns);
+	ret = pd->number ? simhca_object_add(context, SIMHCA_OBJ_PD, pd, &reply->handle, why)
+			 : simhca_why(why, ENOMEM, "all PD numbers are in use");
 	if (ret)
-		free(pd);
-	else if (!++context->device->next_pd)
-		context->device->next_pd = 1;
+		free_pd(context->device, pd);
 	return ret;
 }
 
@@ -64,10 +70,11 @@ int simhca_dealloc_pd(struct simhca_context *context, uint32_t handle, struct si
 
 	if (!pd)
 		return -ENOENT;
-	name_users(pd, users, sizeof(users));
-	if (*users)
+	if (simhca_pd_users(pd)) {
+		name_users(pd, users, sizeof(users));
 		return simhca_why(why, EBUSY, "this PD is still used by %.100s", users);
+	}
 	simhca_object_remove(context, SIMHCA_OBJ_PD, handle);
-	free(pd);
+	free_pd(context->device, pd);
 	return 0;
 }

@@ -8,8 +8,8 @@
 #include "context.h"
 
 struct simhca_pd {
-	uint32_t number;		  /* in the device */
-	uint32_t users[SIMHCA_OBJ_TYPES]; /* that were made in it, of each type */
+	uint32_t number; /* no other PD of the device has it; keys and QPs go by it */
+	uint32_t users[SIMHCA_OBJ_TYPES]; /* objects that refer to it, by type */
 };
 
 uint32_t simhca_pd_users(const struct simhca_pd *pd);

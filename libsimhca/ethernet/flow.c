@@ -34,7 +34,7 @@ struct simhca_counters {
 struct simhca_flow {
 	struct simhca_qp *qp;
 	struct simhca_counters *counters;
-	uint32_t rank; /* place in the order of types, then of priorities */
+	uint32_t rank; /* sort key: NORMAL by priority, then MC_DEFAULT, ALL_DEFAULT, SNIFFER */
 	uint32_t type, flags, tag;
 	struct simhca_frame_fields value, mask; /* value has no bit that mask lacks */
 	struct simhca_flow *next;

@@ -120,8 +120,9 @@ int simhca_destroy_rwq_table(struct simhca_context *context, uint32_t handle,
 
 /* --------------------------------------------------------------------------------- QPs */
 
-/* The errnos are those of mlx5. */
-static int check_hash(const struct simhca_create_rss_qp_req *req, struct simhca_why *why)
+/* The hash of an RSS QP; errnos as mlx5's create_rss_raw_qp_tir(). */
+static int check_rx_hash_conf(const struct simhca_create_rss_qp_req *req,
+			      const struct simhca_rwq_table *table, struct simhca_why *why)
 {
 	const uint32_t ipv4 = SIMHCA_HASH_SRC_IPV4 | SIMHCA_HASH_DST_IPV4;
 	const uint32_t ipv6 = SIMHCA_HASH_SRC_IPV6 | SIMHCA_HASH_DST_IPV6;
@@ -135,8 +136,14 @@ static int check_hash(const struct simhca_create_rss_qp_req *req, struct simhca_
 		return simhca_why(why, EOPNOTSUPP, "rx_hash_fields_mask 0x%llx: 0x%x is supported",
 				  (unsigned long long)req->hash_fields, SIMHCA_HASH_ALL);
 	if (req->key_length != SIMHCA_RSS_KEY_BYTES)
-		return simhca_why(why, EINVAL, "rx_hash_key_len = %u: %u bytes", req->key_length,
-				  SIMHCA_RSS_KEY_BYTES);
+		return simhca_why(why, EINVAL, "rx_hash_key_len = %u: must be %u bytes",
+				  req->key_length, SIMHCA_RSS_KEY_BYTES);
+	if (!req->hash_fields && table->entries > 1)
+		return simhca_why(
+			why, EINVAL,
+			"rx_hash_fields_mask is 0, and the table has %u WQs: only the first "
+			"would get frames",
+			table->entries);
 	if ((req->hash_fields & ipv4) && (req->hash_fields & ipv6))
 		return simhca_why(why, EINVAL, "rx_hash_fields_mask: IPv4 or IPv6, not both");
 	if ((req->hash_fields & tcp) && (req->hash_fields & udp))
@@ -156,7 +163,7 @@ int simhca_create_rss_qp(struct simhca_context *context, const struct simhca_cre
 		table = simhca_object(context, SIMHCA_OBJ_RWQ_TABLE, req->table, why);
 	if (!table)
 		return -ENOENT;
-	ret = check_hash(req, why);
+	ret = check_rx_hash_conf(req, table, why);
 	if (ret)
 		return ret;
 	qp = simhca_qp_alloc(context, SIMHCA_QPT_RAW_PACKET, pd, req->user_handle);

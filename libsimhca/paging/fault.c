@@ -31,7 +31,7 @@ static bool is_write(enum simhca_own_access access)
 	return access == SIMHCA_REQUESTER_WRITE || access == SIMHCA_RESPONDER_WRITE;
 }
 
-/* An XRC_RECV QP has no context and no engine: any engine's clock will do, and nobody waits. */
+/* An XRC_RECV QP has no context and no engine: any engine's clock will do. */
 static const struct simhca_engine *clock_of(const struct simhca_qp_faults *of)
 {
 	return of->context ? of->context->engine : of->device->fabric->engines;
@@ -46,11 +46,14 @@ static uint64_t now_of(const struct simhca_qp_faults *of)
 static void wake_up(const struct simhca_fault *fault)
 {
 	struct simhca_qp_faults *of = fault->of;
+	struct simhca_engine *engine;
 
 	if (fault->access == SIMHCA_RESPONDER_READ || fault->access == SIMHCA_RESPONDER_WRITE)
 		atomic_store(&of->tell_peer, true);
-	if (of->context)
-		simhca_engine_schedule(of->context->engine, of->task);
+	/* An XRC_RECV QP has something to do only if packets of the wire wait for it. */
+	engine = of->context ? of->context->engine : atomic_load(&of->device->fabric->first_engine);
+	if (engine)
+		simhca_engine_schedule(engine, of->task);
 }
 
 static struct simhca_faults *line_of(const struct simhca_qp_faults *of)

@@ -29,7 +29,7 @@ struct simhca_fault {
 /* What a QP has of them. */
 struct simhca_qp_faults {
 	struct simhca_device *device;
-	struct simhca_context *context; /* NULL of an XRC_RECV QP, whom nobody wakes */
+	struct simhca_context *context; /* NULL: an XRC_RECV QP */
 	struct simhca_task *task;	/* the QP's: scheduled when one has ended */
 	uint32_t qpn;
 	/* Made when first needed, each under the lock of its side of the QP. */

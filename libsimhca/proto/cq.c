@@ -240,9 +240,9 @@ void simhca_cq_repair(struct simhca_cq *cq, uint32_t name, uint32_t committed)
 
 /* -------------------------------------------------------------------------------- CQEs */
 
-bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
-		       struct simhca_qp *qp,
-		       void (*completes)(struct simhca_qp *qp, uint32_t cqe_index))
+bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
+			   struct simhca_qp *qp,
+			   void (*commit)(struct simhca_qp *qp, uint32_t cqe_index))
 {
 	struct simhca_cqe *slot;
 	uint32_t cqe_index, waiting;
@@ -268,8 +268,8 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 		slot->timestamp = clock_now(CLOCK_MONOTONIC);
 		slot->wallclock = clock_now(CLOCK_REALTIME);
 	}
-	if (completes)
-		completes(qp, cqe_index);
+	if (commit)
+		commit(qp, cqe_index);
 	simhca_cqe_publish(&cq->view, cqe_index);
 	/*
 	 * D2. Full barrier between publishing the CQE and reading arm; the client has one between
@@ -286,7 +286,7 @@ bool simhca_cq_push_of(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool 
 
 bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
 {
-	return simhca_cq_push_of(cq, cqe, solicited, NULL, NULL);
+	return simhca_cq_push_commit(cq, cqe, solicited, NULL, NULL);
 }
 
 #define CQES_COUNTED 64 /* of those that wait */

@@ -35,9 +35,9 @@ void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id
 
 	if (flags & SIMHCA_CQE_RECV)
 		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
-	simhca_cq_push_of(cq, &cqe, false, qp,
-			  flags & SIMHCA_CQE_RECV ? simhca_responder_commit_cqe
-						  : simhca_requester_commit_cqe);
+	simhca_cq_push_commit(cq, &cqe, false, qp,
+			      flags & SIMHCA_CQE_RECV ? simhca_responder_commit_cqe
+						      : simhca_requester_commit_cqe);
 	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
 							      : SIMHCA_STAT_REQ_CQE_FLUSH);
 }

@@ -527,11 +527,12 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		simhca_qp_recover(qp);
 		if (qp->context) /* an XRC_RECV QP binds none */
 			simhca_free_windows_of(qp->context, qp->qpn);
+		/* Before the memory that says so is another. */
+		qp->dropped_receives = waiting_receives(qp);
+		qp->dropped_sends = unpolled_sends(qp);
 		if (spare >= 0)
 			reply->segment = simhca_fastpath_revoke(qp, spare);
 		spare = -1;
-		qp->dropped_receives = waiting_receives(qp);
-		qp->dropped_sends = unpolled_sends(qp);
 		reset(qp);
 	}
 	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {
@@ -557,11 +558,33 @@ out:
 	return ret;
 }
 
+/*
+ * The PSNs that come next, once there can be messages; before that those that were set. As mlx5's
+ * next_send_psn and next_rcv_psn. While both sides are held.
+ */
+static void query_psns(const struct simhca_qp *qp, uint32_t state, struct simhca_qp_attr *attr)
+{
+	struct simhca_requester req;
+	struct simhca_responder resp = qp->resp;
+
+	attr->sq_psn = qp->qpc->sq_psn;
+	attr->rq_psn = qp->qpc->rq_psn;
+	if (qp->mem) {
+		simhca_progress_show_requester(qp->mem, &req);
+		simhca_progress_show_responder(qp->mem, &resp);
+		if (state >= SIMHCA_QPS_RTS)
+			attr->sq_psn = req.psn_next;
+	}
+	if (state >= SIMHCA_QPS_RTR && qp->type != SIMHCA_QPT_UD)
+		attr->rq_psn = resp.epsn;
+}
+
 int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 		    struct simhca_query_qp_reply *reply, struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
 	const struct simhca_qpc *qpc;
+	uint32_t state;
 	int ret;
 
 	if (!qp)
@@ -572,14 +595,13 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)
 		return ret;
+	state = simhca_qp_state(qp); /* an engine brings it down without these locks */
 	reply->attr = (struct simhca_qp_attr){
-		.qp_state = simhca_qp_state(qp),
-		.cur_qp_state = simhca_qp_state(qp),
+		.qp_state = state,
+		.cur_qp_state = state,
 		.path_mtu = qpc->path_mtu,
 		.path_mig_state = IBV_MIG_MIGRATED,
 		.qkey = qpc->qkey,
-		.rq_psn = qpc->rq_psn,
-		.sq_psn = qpc->sq_psn,
 		.dest_qp_num = qpc->dest_qpn,
 		.qp_access_flags = qpc->access,
 		.pkey_index = qpc->pkey_index,
@@ -600,6 +622,7 @@ int simhca_query_qp(struct simhca_context *context, uint32_t handle,
 		.max_inline = qpc->max_inline,
 		.sq_sig_all = qpc->sq_sig_all,
 	};
+	query_psns(qp, state, &reply->attr);
 	simhca_qp_end_both(qp);
 	return 0;
 }

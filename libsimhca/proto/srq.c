@@ -112,7 +112,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
 {
 	cqe->flags |= SIMHCA_CQE_SRQ;
-	return simhca_cq_push_of(qp->recv_cq, cqe, solicited, qp, simhca_responder_commit_cqe);
+	return simhca_cq_push_commit(qp->recv_cq, cqe, solicited, qp, simhca_responder_commit_cqe);
 }
 
 const struct simhca_recv_source simhca_srq_receives = {

@@ -526,7 +526,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 		release_matched(qp);
 		pthread_mutex_unlock(&qp->srq->lock);
 	}
-	if (!simhca_cq_push_of(qp->srq->cq, cqe, solicited, qp, simhca_responder_commit_cqe))
+	if (!simhca_cq_push_commit(qp->srq->cq, cqe, solicited, qp, simhca_responder_commit_cqe))
 		return false;
 	if (is_rndv)
 		add_rndv(qp);

@@ -113,6 +113,7 @@ int simhca_create_xrc_target(struct simhca_context *context, const struct simhca
 	qp->link = device->fabric->link;
 	qp->task.run = simhca_qp_step;
 	qp->faults.device = device;
+	qp->faults.task = &qp->task;
 	qp->source = &simhca_xrc_receives;
 	qp->xrc.domain = domain->xrcd;
 	qp->type = SIMHCA_QPT_XRC_RECV;

@@ -16,8 +16,8 @@
 	 IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO)
 #define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
-/* Use the ring that the reply of create or resize describes. */
-static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
+/* Maps the ring of the reply, and switches the CQ to it. 0 or errno: then nothing has changed. */
+static int use_ring(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
 {
 	struct simhca_cqe *ring =
 		shca_map(cq->ctx, &cq->own, &reply->ring, (uint64_t)reply->entries * sizeof(*ring));
@@ -28,6 +28,19 @@ static int adopt(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
 	cq->mask = reply->entries - 1;
 	cq->vcq.cq.cqe = (int)reply->cqe;
 	return 0;
+}
+
+/*
+ * The device has a ring that the program cannot map, so nothing can be polled any more: who polls is
+ * told (EIO), and does not read the ring that there was, as the device gives its memory away.
+ */
+static void lose_ring(struct shca_cq *cq)
+{
+	static struct simhca_cqe none;
+
+	cq->ring = &none;
+	cq->mask = 0;
+	cq->failed = true;
 }
 
 /* ------------------------------------------------------------------------------ channels */
@@ -135,7 +148,7 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	cq->vcq.cq.handle = reply.handle;
 	/* It stays where it is when the ring moves: who arms the CQ has no lock. */
 	cq->mem = shca_map(ctx, &cq->own, &reply.state, sizeof(*cq->mem));
-	err = cq->mem ? adopt(cq, &reply) : errno;
+	err = cq->mem ? use_ring(cq, &reply) : errno;
 	if (err)
 		goto err_destroy;
 	if (channel)
@@ -245,8 +258,11 @@ int shca_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 	shca_cq_lock(cq);
 	req.outstanding = outstanding(cq);
 	err = shca_call(cq->ctx, SIMHCA_CMD_RESIZE_CQ, &req, &reply);
-	if (!err)
-		err = adopt(cq, &reply);
+	if (!err) {
+		err = use_ring(cq, &reply);
+		if (err)
+			lose_ring(cq);
+	}
 	if (!err && reply.renew)
 		shca_cq_renew(cq);
 	shca_cq_unlock(cq);

@@ -77,14 +77,16 @@ static void on_restore(struct ev_loop *loop, ev_timer *timer, int events)
 	device_follow_interface(device);
 }
 
+/* After ns; 0: not by itself. What an earlier rule has set to end before does not. */
 static void restore_after(struct injector *injector, struct device *device, bool port, uint64_t ns)
 {
 	struct restore *restore, *next;
 
-	/* One more of the same begins anew. */
 	DL_FOREACH_SAFE (injector->restores, restore, next)
 		if (restore->device == device && restore->port == port)
 			end_restore(restore);
+	if (!ns)
+		return;
 	restore = calloc(1, sizeof(*restore));
 	if (!restore)
 		return;
@@ -101,8 +103,7 @@ static void port_down(struct injector *injector, struct device *device, const st
 {
 	device->down_by_rule = act->rule ? act->rule : UINT32_MAX;
 	device_follow_interface(device);
-	if (act->ns)
-		restore_after(injector, device, true, act->ns);
+	restore_after(injector, device, true, act->ns);
 }
 
 static void gid_change(struct injector *injector, struct device *device, uint64_t ns)

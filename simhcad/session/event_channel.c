@@ -67,8 +67,8 @@ _Static_assert(sizeof(union event_record) == 16, "two kinds of records, of 8 and
  */
 #define PIECE 2048
 _Static_assert(PIECE % ASYNC_SIZE == 0, "no record is ever cut");
-#define READY 64     /* pipes that are looked at between other things */
-#define FORGOTTEN 64 /* elements, when the set ends */
+#define READY 64	   /* pipes that are looked at between other things */
+#define COUNTS_PER_CALL 64 /* that event_set_end() frees */
 
 /* Whether an asynchronous event is about the port or device, and not about an object. */
 static bool is_of_device(uint32_t type)
@@ -142,7 +142,8 @@ static void watch(struct event_pipe *pipe, int op, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = pipe };
 
-	epoll_ctl(pipe->set->wakeup->epoll, op, pipe->fd, &event);
+	if (epoll_ctl(pipe->set->wakeup->epoll, op, pipe->fd, &event) && op != EPOLL_CTL_DEL)
+		log_error("events for descriptor %d: epoll: %m", pipe->fd);
 }
 
 /*
@@ -760,7 +761,7 @@ bool event_set_end(struct event_set *set)
 		pthread_mutex_destroy(&set->lock);
 		return false;
 	}
-	for (int i = 0; i < FORGOTTEN && pipe->counts; i++)
+	for (int i = 0; i < COUNTS_PER_CALL && pipe->counts; i++)
 		forget(pipe, pipe->counts);
 	if (!pipe->counts) {
 		pipe_unlink(pipe);

@@ -67,8 +67,8 @@ struct event_set {
 
 void event_set_init(struct event_set *set, struct event_wakeup *wakeup);
 /*
- * No engine raises events for it any more: a part of its end. True: there is more of it, false: it
- * is over, and was not before.
+ * Frees a part of the set, for which no engine raises events any more. True: call it again. False: all
+ * is freed. Main thread.
  */
 bool event_set_end(struct event_set *set);
 

@@ -9,6 +9,7 @@
 #include "fastpath_scene.h"
 #include "core/context.h"
 #include "dma/dma.h"
+#include "simhca-info.h"
 
 #define LENGTH 100u
 #define BUFFER (SIMHCA_GRH_BYTES + LENGTH)
@@ -106,6 +107,28 @@ static void counts_are_kept(void **state)
 	fastpath_detach(&step);
 }
 
+/* Receives that RESET drops are told to who polls for them, though their queue's memory is another then. */
+static void what_waited_is_counted(void **state)
+{
+	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
+	struct simhca_step step = fastpath_attach_another(&pair->a);
+	struct simhca_in_vain found[4];
+	uint32_t count;
+
+	recv_into(&pair->b, 1, 0, BUFFER);
+	send_from(&pair->a, 3, BUFFER, LENGTH);
+	fastpath_completes(pair->a.send_cq);
+	fastpath_completes(pair->b.recv_cq);
+	for (uint32_t i = 0; i < 3; i++)
+		recv_into(&pair->b, 1, 0, BUFFER);
+	assert_int_equal(qp_move(pair->b.qp, IBV_QPS_RESET), 0);
+	count = simhca_find_in_vain(pair->b.client->context, found, 4);
+	assert_int_equal(count, 1);
+	assert_int_equal(found[0].why, SIMHCA_NOTHING_POSTED);
+	assert_int_equal(found[0].dropped, 3);
+	fastpath_detach(&step);
+}
+
 /* Without a descriptor for it nothing happens, and with one the same request is carried out. */
 static void without_a_descriptor(void **state)
 {
@@ -135,6 +158,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(of_a_ud_qp, fastpath_setup, teardown),
 		cmocka_unit_test_setup_teardown(what_nobody_had_stays, fastpath_setup, teardown),
 		cmocka_unit_test_setup_teardown(counts_are_kept, fastpath_setup, teardown),
+		cmocka_unit_test_setup_teardown(what_waited_is_counted, fastpath_setup, teardown),
 		cmocka_unit_test_setup_teardown(without_a_descriptor, fastpath_setup, teardown),
 	};
 

@@ -552,6 +552,25 @@ static void queries_return_what_was_set(void **state)
 	assert_int_equal(got.sq_draining, 0);
 }
 
+/* As mlx5's next_send_psn and next_rcv_psn: who takes a connection over goes on from there. */
+static void queries_return_the_psns_that_come_next(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+	struct simhca_qp_attr before[2] = { qp_query(pair->a.qp), qp_query(pair->b.qp) }, got;
+	const uint32_t mtu = 128u << before[0].path_mtu;
+
+	recv_into(&pair->b, 1, 0, 3 * mtu);
+	send_from(&pair->a, 2, 0, 2 * mtu + 1);
+	run_until_idle(*state);
+	got = qp_query(pair->a.qp);
+	assert_int_equal(got.sq_psn, before[0].sq_psn + 3);
+	assert_int_equal(got.rq_psn, before[0].rq_psn);
+	got = qp_query(pair->b.qp);
+	assert_int_equal(got.rq_psn, before[1].rq_psn + 3);
+	assert_int_equal(got.sq_psn, before[1].sq_psn);
+}
+
 static void ud_queries_return_the_qkey(void **state)
 {
 	struct qp *qp = fresh_qp(*state, IBV_QPT_UD);
@@ -706,6 +725,7 @@ int main(void)
 		ON_ETHERNET(path_migration_is_refused),
 		cmocka_unit_test(a_path_mtu_above_the_ports_is_refused),
 		ON_ETHERNET(queries_return_what_was_set),
+		ON_ETHERNET(queries_return_the_psns_that_come_next),
 		ON_ETHERNET(ud_queries_return_the_qkey),
 		ON_ETHERNET(psns_above_24_bits_are_cut),
 		ON_ETHERNET(reset_forgets_everything),

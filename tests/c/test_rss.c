@@ -463,6 +463,7 @@ static void what_is_no_rss_qp(void **state)
 	struct scene scene = make(state, IPV4);
 	struct simhca_create_rss_qp_req good = rss_req(scene.client, scene.table, IPV4), req;
 	struct simhca_create_qp_reply reply;
+	uint32_t one;
 
 #define REFUSED(error, ...)                                                                        \
 	do {                                                                                       \
@@ -481,7 +482,10 @@ static void what_is_no_rss_qp(void **state)
 	REFUSED(EOPNOTSUPP, req.hash_fields = 1ull << 31);
 	REFUSED(EINVAL, req.hash_fields = SIMHCA_HASH_SRC_IPV4 | SIMHCA_HASH_DST_IPV6);
 	REFUSED(EINVAL, req.hash_fields = SIMHCA_HASH_SRC_PORT_TCP | SIMHCA_HASH_DST_PORT_UDP);
-	REFUSED(0, req.hash_fields = 0);
+	/* Which hash, if there are several to choose from? */
+	REFUSED(EINVAL, req.hash_fields = 0);
+	assert_int_equal(0, table_try(scene.client, scene.wq, 0, &one));
+	REFUSED(0, req.hash_fields = 0, req.table = one);
 #undef REFUSED
 }
 

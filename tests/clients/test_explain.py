@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """`simhca explain`: what failed, both ends' view of it, why, and what followed."""
 import ctypes
+import errno
 import json
 import re
 import signal
@@ -558,6 +559,33 @@ def test_no_descriptor(launcher):
     assert re.search(r"\]: CREATE_CQ is refused: Too many open files$", text[0])
     assert text[1].strip() == ("because:    its memory cannot be mapped: the program has as many descriptors open as it "
                                "may, 64 (ulimit -n)")
+
+
+LOST_RING = """
+import resource
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pyverbs_error import PyverbsRDMAError
+
+context = Context(name="simhca0")
+cq = CQ(context, 10)
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 20), resource.RLIM_INFINITY))
+try:
+    cq.resize(100000)
+except PyverbsRDMAError as error:
+    print(error.error_code)
+try:
+    cq.poll()
+except PyverbsRDMAError as error:
+    print("no more polls")
+"""
+
+
+def test_a_ring_that_cannot_be_mapped(launcher):
+    """The device has moved the CQ, and its program cannot follow: polls fail, and do not find it empty for ever."""
+    result = launcher.run(SIMHCA, "run", "--private", "--", PYTHON, "-c", LOST_RING)
+    assert expect_success(result).stdout == f"{errno.ENOMEM}\nno more polls\n"
 
 
 LIMIT = "the program has as many descriptors open as it may, 64 (ulimit -n)"

@@ -126,6 +126,14 @@ def test_ports_and_addresses_come_back(device):
     wait_until(lambda: simhca0(device) == before, 10, "the port is up when its rule has ended")
 
 
+def test_down_for_good(launcher):
+    """A rule without a time outlasts one with a time that was before it."""
+    result = launcher.run(SIMHCA, "run", "--private", "--inject", "port-down 300ms nth=1", "--inject", "port-down nth=1",
+                          "--", "sh", "-c", f"{PYTHON} {FAILING} fine; sleep 0.8; {SIMHCA} status --json")
+    status = json.loads(result.stdout[result.stdout.index("{"):])
+    assert [one["state"] for one in status["devices"]] == ["DOWN"]
+
+
 def test_no_fast_path(launcher):
     """A rule sees all messages, whoever would carry them otherwise."""
     result = launcher.run(SIMHCA, "run", "--private", "--daemon-option", "fast-path=on",

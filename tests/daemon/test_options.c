@@ -200,6 +200,25 @@ static void test_numbered_names(void **state)
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
 
+/* A file that cannot be read to its end is not taken for a short one. */
+static void test_unreadable_files(void **state)
+{
+	char *argv[] = { (char *)"simhcad", (char *)"--config", (char *)"/proc", NULL };
+	char text[256] = "wire-peers = ";
+	struct options options;
+
+	optind = 0;
+	assert_int_equal(options_parse(3, argv, &options), 2);
+	memset(text + strlen(text), '1', 200 - strlen(text));
+	write_config(text);
+	assert_int_equal(parse("", &options), 2);
+	memset(text, '#', 198);
+	strcpy(text + 198, "\n");
+	write_config(text);
+	assert_int_equal(parse("", &options), -1);
+	options_free(&options);
+}
+
 static void test_refused(void **state)
 {
 	static const char *const lines[] = {
@@ -261,7 +280,8 @@ int main(void)
 		cmocka_unit_test(test_defaults),       cmocka_unit_test(test_old_names),
 		cmocka_unit_test(test_who_wins),       cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_strings),	       cmocka_unit_test(test_names),
-		cmocka_unit_test(test_numbered_names), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_numbered_names), cmocka_unit_test(test_unreadable_files),
+		cmocka_unit_test(test_refused),
 	};
 	int fd = mkstemp(config);
 	int ret;

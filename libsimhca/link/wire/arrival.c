@@ -203,7 +203,7 @@ struct simhca_arrival *simhca_arrival_create(struct simhca_arrivals *arrivals,
 	arrival->end = &arrival->more;
 	arrival->count = 1;
 	arrival->length = packet->length;
-	arrival->tries = 0;
+	arrival->busy_since = 0;
 	arrival->marked = simhca_ecn_is_marked(datagram->traffic_class);
 	arrival->packet = *packet;
 	arrival->packet.remote = true;

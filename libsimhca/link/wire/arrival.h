@@ -37,7 +37,7 @@ struct simhca_arrival {
 	struct simhca_packet packet;	    /* all of these, but for the payload */
 	struct simhca_av av;		    /* as the receiver sees it: to itself */
 	bool marked;			    /* by the network, which is nearly full */
-	unsigned int tries;		    /* to deliver it */
+	uint64_t busy_since;		    /* ns: its QP was; 0: it was not */
 	struct simhca_arrivals *arrivals;
 	struct simhca_pool *pool;
 	struct simhca_wire_buffer *buffer; /* that the payload lies in; NULL: in room */

@@ -127,15 +127,18 @@ static uint32_t lay_out(const struct simhca_packet *packet, uint32_t mtu, uint8_
 	return count;
 }
 
-static bool acknowledges(const struct simhca_packet *packet)
+static bool is_ack(const struct simhca_packet *packet)
 {
 	return packet->op == SIMHCA_PKT_ACK && SIMHCA_SYNDROME_IS_ACK(packet->syndrome);
 }
 
-/* One that waits already says what this one does, or more: a repeated one's. */
-static void acknowledge(struct simhca_worker *worker, struct simhca_qp *qp,
-			const struct simhca_packet *packet, const struct simhca_wire_path *path,
-			uint8_t traffic_class)
+/*
+ * Keeps the ACK until the step ends or the QP sends something else. A newer one replaces it; that of
+ * a duplicate says nothing that the waiting one does not.
+ */
+static void defer_ack(struct simhca_worker *worker, struct simhca_qp *qp,
+		      const struct simhca_packet *packet, const struct simhca_wire_path *path,
+		      uint8_t traffic_class)
 {
 	struct simhca_outbox_ack *ack = &worker->outgoing.outbox->ack;
 
@@ -218,8 +221,8 @@ struct simhca_handover simhca_wire_carry(struct simhca_worker *worker, struct si
 
 	if (!outbox)
 		return handover;
-	if (acknowledges(packet)) {
-		acknowledge(worker, qp, packet, path, traffic_class);
+	if (is_ack(packet)) {
+		defer_ack(worker, qp, packet, path, traffic_class);
 		return handover;
 	}
 	put_ack(outbox);

@@ -17,7 +17,10 @@ struct simhca_wire;
 #define SIMHCA_OUTBOX_RUNS 128
 #define SIMHCA_ACK_BYTES (SIMHCA_BTH_BYTES + 4u) /* and the ICRC */
 
-/* The QP's acknowledgement, which waits. One of a later PSN says the same, and more. */
+/*
+ * The ACK of the QP whose step this is: the outbox is emptied when the step ends. One of a later PSN
+ * says the same, and more.
+ */
 struct simhca_outbox_ack {
 	bool waits;
 	struct simhca_wire_path path;

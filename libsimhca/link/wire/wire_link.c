@@ -14,9 +14,9 @@
 #include "queue/psn.h"
 #include "proto/qp.h"
 
-#define TURN_PACKETS 16	    /* packets in one turn of a QP */
-#define TRIES 500	    /* of a packet for a QP that is busy; then it is lost */
-#define PACKET_OVERHEAD 58u /* bytes of a packet's headers, from Ethernet's to the ICRC */
+#define TURN_PACKETS 16		    /* packets in one turn of a QP */
+#define BUSY_MOST_NS (10 * 1000000) /* that a packet waits for a QP that is busy; then it is lost */
+#define PACKET_OVERHEAD 58u	    /* bytes of a packet's headers, from Ethernet's to the ICRC */
 
 /* ----------------------------------------------------------------------------------- sending */
 
@@ -218,30 +218,46 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 	return true;
 }
 
-/* The next one; false: no more now. *again: it is to be tried again, as its QP was busy. */
+/* Whether a packet that met a busy QP is to be delivered again, and not lost. */
+static bool may_wait(const struct simhca_worker *worker, struct simhca_arrival *arrival)
+{
+	const uint64_t now = simhca_engine_now(worker->engine);
+
+	if (!arrival->busy_since)
+		arrival->busy_since = now;
+	return now - arrival->busy_since < BUSY_MOST_NS;
+}
+
+/*
+ * A packet of the QP's turn; false: the turn is over. *owed: the responder owes more of a READ
+ * response. *kept: a packet has gone back to the inbox, so only responses are taken from it.
+ * *again: the QP was busy, and is to be run again.
+ */
 static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool *owed, bool *kept,
 			bool *again)
 {
 	struct simhca_arrival *arrival;
 	struct simhca_handover handover;
 
-	simhca_guard_widen(&worker->guard);
+	simhca_guard_widen(&worker->guard); /* the last delivery has narrowed it */
 	if (simhca_link_continue(worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, owed)
-		    .outcome == SIMHCA_BUSY)
-		*owed = false; /* as the request will find, and wait */
+		    .outcome == SIMHCA_BUSY) {
+		*owed = false;
+		*again = true; /* who holds the responder does not know of what it owes */
+	}
 	arrival = simhca_inbox_dequeue(qp->wire.inbox, *owed || *kept);
 	if (!arrival)
 		return *owed;
 	if (arrival->marked && tell_of_congestion(worker, qp)) {
 		arrival->marked = false;
 		if (arrival->packet.op == SIMHCA_PKT_READ_RESPONSE)
-			simhca_inbox_slow_down(qp->wire.inbox); /* who asks for less gets less */
+			simhca_inbox_slow_down(qp->wire.inbox); /* our READs ask for less */
 	}
 	simhca_guard_widen(&worker->guard);
 	handover = deliver(worker, qp, arrival);
 	switch (handover.outcome) {
 	case SIMHCA_BUSY:
-		if (++arrival->tries < TRIES) {
+		if (may_wait(worker, arrival)) {
 			*again = true;
 			break;
 		}
@@ -251,7 +267,7 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 		simhca_engine_schedule(handover.engine, &qp->task);
 		break;
 	case SIMHCA_ABSENT: /* the end of its fault schedules the QP */
-	case SIMHCA_LATE:
+	case SIMHCA_LATE:   /* never of a packet from the wire */
 		break;
 	case SIMHCA_ACCEPTED:
 	case SIMHCA_UNREADABLE:
