@@ -64,7 +64,7 @@ TEST(registration)
 	} table[] = {
 		{ 0, PAGE, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL, "need LOCAL_WRITE" },
 		{ 0, PAGE, 0, IBV_ACCESS_REMOTE_ATOMIC, EINVAL, "need LOCAL_WRITE" },
-		{ 0, PAGE, 0, FULL_ACCESS | 1u << 15, EINVAL, "0x8000 are not known" },
+		{ 0, PAGE, 0, FULL_ACCESS | 1u << 15, EINVAL, "bit 15 is no IBV_ACCESS flag" },
 		{ top, 2 * PAGE, top, FULL_ACCESS, EINVAL, "pass the end of the address space" },
 		{ 0, 2 * PAGE, top, FULL_ACCESS, EINVAL, "pass the end of the address space" },
 		{ PAGE, PAGE, 0, 0, EFAULT, "are not all mapped" },
@@ -110,7 +110,7 @@ TEST(registration_again)
 		{ translation, hole, PAGE, 0, EFAULT, "are not all mapped" },
 		{ translation | home, hole, PAGE, 0, EFAULT, "are not all mapped" },
 		{ rights, NULL, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL, "need LOCAL_WRITE" },
-		{ rights | home, NULL, 0, 1 << 15, EINVAL, "are not known" },
+		{ rights | home, NULL, 0, 1 << 15, EINVAL, "is no IBV_ACCESS flag" },
 		{ translation | rights | home, hole, PAGE, IBV_ACCESS_REMOTE_ATOMIC, EINVAL,
 		  "need LOCAL_WRITE" },
 	};
