@@ -112,7 +112,7 @@ function(simhca_add_siblings)
 	# Each is compiled as few files, which takes less than half of the time. These have static names, or macros, that
 	# another file has as well.
 	list(TRANSFORM ARGN REPLACE ".*/" "" OUTPUT_VARIABLE names)
-	set(apart lint_regions.c lock.c page_list.c process_map.c qp.c say.c segments.c simhca-request.c simhca-slot.c
+	set(apart lint_regions.c lock.c page_list.c process_map.c qp.c segments.c simhca-request.c simhca-slot.c
 		simhca-sockets.c srq.c watcher.c wr_ex.c)
 	set(together "")
 	foreach(name source IN ZIP_LISTS names ARGN)
@@ -122,7 +122,8 @@ function(simhca_add_siblings)
 			list(APPEND together ${source})
 		endif()
 	endforeach()
-	# Whoever gives another one such a name is told by each build, and not by that of a package.
+	# Each build with tests compiles these files as one, so a static name that two of them have fails there, and not
+	# first in a package.
 	if(BUILD_TESTING AND NOT SIMHCA_SANITIZE)
 		add_library(provider-together OBJECT ${together})
 		set_target_properties(provider-together PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)

@@ -9,14 +9,14 @@
 
 struct parse {
 	struct layer *layer;
-	char error[2 *
-		   OPTIONS_TEXT]; /* about the first bad line, which ini_parse_stream() counts */
+	/* About the first bad line, which ini_parse_stream() counts. */
+	char error[2 * OPTIONS_TEXT];
 	FILE *file;
 	int read;     /* lines */
 	int too_long; /* the number of the line that was; 0: none */
 };
 
-/* As fgets(), which inih calls with its own buffer: a longer line comes in pieces. */
+/* fgets() for inih. A line that does not fit its buffer ends the file, and is named. */
 static char *next_line(char *text, int size, void *stream)
 {
 	struct parse *parse = stream;

@@ -181,8 +181,9 @@ enum simhca_in_vain_why {
 	/* Of a receive: */
 	SIMHCA_PLAIN_WRITE, /* the last request was a WRITE, READ or atomic: it takes none (9.4.3) */
 	SIMHCA_PEER_ORPHANED, /* the peer's process has ended, and a child of it keeps the QP */
-	SIMHCA_NO_PEER,	      /* there is no QP of that number, and all others are like that, */
-	SIMHCA_PEER_IN_ERROR, /* or it is in ERR */
+	/* Of these two no other QP that completes there has a peer that could send, either. */
+	SIMHCA_NO_PEER,	      /* no QP has the number that it is connected to */
+	SIMHCA_PEER_IN_ERROR, /* that QP is in ERR */
 	/* of a send: */
 	SIMHCA_NO_RECEIVE,     /* the peer has no receive for it, and rnr_retry has no end */
 	SIMHCA_NOT_SIGNALED,   /* all of the QP's are done, and the last one was not signaled */

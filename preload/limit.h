@@ -13,7 +13,7 @@ void limit_say(int device_fd, enum simhca_say what);
 /* A file of the tree, by its name there; also if this process has no device open. */
 void limit_say_file(const char *path);
 
-/* A verb that is answered here, and refused with that error: the first few, too. */
+/* Tells the daemon that a verb answered here was refused with that error: the first few of a process. */
 void limit_say_refused(int device_fd, enum simhca_say what, int error, const char *text);
 
 #endif

@@ -309,6 +309,7 @@ static void say_no_entry(const struct call *call, const struct port *port, uint3
 
 static int query_gid_entry(struct call *call)
 {
+	char text[32];
 	struct ib_uverbs_attr *out = call->attrs[UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY];
 	struct ib_uverbs_gid_entry entry;
 	uint64_t number, index, flags;
@@ -325,7 +326,7 @@ static int query_gid_entry(struct call *call)
 		return ret;
 	port.number = (uint32_t)number;
 	ret = read_gid(&port, (uint32_t)index, &entry);
-	if (ret == EINVAL)
+	if (ret == EINVAL && read_port(&port, text, "link_layer") > 0) /* so there is the port */
 		say_no_entry(call, &port, (uint32_t)index);
 	if (ret)
 		return ret;

@@ -212,7 +212,7 @@ static enum supervised_outcome open_file(struct call *call, int directory, uint6
 	if ((wanted->resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) ||
 	    !find_name(call, directory, at, &name))
 		return CALL_CONTINUES;
-	/* The kernel hands over no descriptor that only names a file: one that can be read does it, too. */
+	/* No O_PATH descriptor can be handed over, so the program gets one that is open for reading. */
 	if (how.flags & O_PATH)
 		how.flags &= READ_FLAGS;
 	if (how.flags & O_CREAT)

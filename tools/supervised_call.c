@@ -150,9 +150,11 @@ enum supervised_outcome call_answer_with_fd(struct call *call, int fd, enum call
 		break;
 	}
 	/* There is no room, or the program has lowered its limit since. */
-	if (ret == -EBADF)
+	if (ret == -EBADF && !least)
 		ret = add_fd(call, fd, -1, true, close_on_exec);
 	close(fd);
+	if (ret == -EBADF && least) /* the kernel finds a number that is large enough */
+		return CALL_CONTINUES;
 	if (ret >= 0 || ret == -ENOENT)
 		return CALL_ENDED;
 	return call_answer(call, ret);

@@ -241,10 +241,10 @@ static void check_copying(int fd)
 	int copy = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
 
 	if (copy < 0)
-		complain("--show seccomp: pidfd_getfd: %s: the device's files can be seen, and "
+		complain("--show seccomp: %s: %s: the device's files can be seen, and "
 			 "calls on an "
 			 "open device fail; docker run --cap-add SYS_PTRACE allows it",
-			 strerror(errno));
+			 pidfd < 0 ? "pidfd_open" : "pidfd_getfd", strerror(errno));
 	if (copy >= 0)
 		close(copy);
 	if (pidfd >= 0)

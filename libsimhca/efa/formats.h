@@ -2,9 +2,9 @@
 /*
  * EFA's formats, as libefa writes and reads them. Little endian, as the CPUs are on which libefa runs.
  *
- * A QP has a send queue of WQEs of 64 bytes, or of 128, which differ in their inline data alone, a receive queue of descriptors of 16 bytes, and for each a
- * doorbell: a word with the number of entries that were posted since the QP was made or reset, of
- * which the low 16 bits count. A CQ is a ring of CQEs, in which the device alone writes; a bit that
+ * A QP has a send queue of WQEs of 64 bytes, or of 128, which differ in their inline data alone, a
+ * receive queue of descriptors of 16 bytes, and for each a doorbell: a word with the number of
+ * entries that were posted since the QP was made or reset, of which the low 16 bits count. A CQ is a ring of CQEs, in which the device alone writes; a bit that
  * changes from one round to the next says which are new.
  */
 #ifndef LIBSIMHCA_EFA_FORMATS_H

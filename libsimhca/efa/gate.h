@@ -140,8 +140,8 @@ static inline enum efa_status efa_judge_message(const struct efa_send_wqe *wqe,
 }
 
 /*
- * A WQE, or the first half of a wide one, if the QP has those. Lets through: an opcode that the QP has, buffers as many as there are, and a length of at most
- * max_message, or max_rdma, that the buffers hold.
+ * wqe is a WQE, or the first half of a wide one. It lets through an opcode that the QP has, as many
+ * buffers as there are, and a length of at most max_message, or max_rdma, that the buffers hold.
  */
 static inline enum efa_status efa_judge_send(const struct efa_send_wqe *wqe,
 					     const struct efa_limits *limits, struct efa_send *send)

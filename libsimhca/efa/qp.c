@@ -19,8 +19,8 @@ static int check_ring(const char *name, uint32_t bytes, uint32_t entry, uint32_t
 }
 
 /*
- * libefa tells the ring's size, and how many WQEs it has in max_send_wr. Releases that know no wide ones
- * tell what the program has asked for, of which twice as many would be a larger power of 2.
+ * libefa passes the ring's size and, as max_send_wr, its number of WQEs. Releases that know no wide ones
+ * pass what the program asked for: their rings are less than twice as long, so they never look wide.
  */
 static bool is_wide(const struct simhca_efa_qp_request *req)
 {

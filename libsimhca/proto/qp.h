@@ -97,6 +97,7 @@ struct simhca_qp_ethernet {
 struct simhca_qp_wire {
 	const struct simhca_uplink *uplink; /* NULL: it has none */
 	struct simhca_inbox *inbox;	    /* what has come by it */
+	uint64_t busy_since; /* ns: a response is owed, and the responder is held; 0: it is not */
 };
 
 /* attach.c: the fast path. */

@@ -184,7 +184,8 @@ struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 						 });
 	if (err) {
 		free(mr);
-		if (err == EBADF) /* so it was not sent */
+		if (err ==
+		    EBADF) /* the descriptor could not be passed: the daemon has not seen the command */
 			return shca_say_not_made(to_sctx(pd->context), SIMHCA_CMD_REG_DMABUF_MR,
 						 err, "fd is no open file");
 		return shca_null(err);

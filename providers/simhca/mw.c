@@ -91,10 +91,13 @@ int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 	err = post_bind(qp, mw, bind);
 	shca_unlock(&qp->sq.lock);
 	shca_unlock(&to_smw(mw)->lock);
+	if (err == ENOMEM)
+		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,
+					"the send queue is full: poll its CQ first");
 	if (err)
 		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,
 					shca_qp_state(qp) < SIMHCA_QPS_RTS
 						? "the QP is not in RTS yet"
-						: "the send queue is full: poll its CQ first");
+						: "a QP of this type binds no windows");
 	return 0;
 }

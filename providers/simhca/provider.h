@@ -192,11 +192,6 @@ struct shca_cq {
 	struct shca_chain channel_link;
 };
 
-/*
- * A queue as the one who posts sees it. head and tail are free-running like the ring's own
- * indices: head counts WQEs written, tail those whose completion was polled. In between lie the
- * slots in use, at most max_wr. (A ring may have more entries than that.)
- */
 /* What the first error of a batch of ibv_wr_*() was; number: of SGEs, bytes, or the opcode. */
 struct shca_wr_wrong {
 	enum shca_wr_wrong_kind {
@@ -212,6 +207,11 @@ struct shca_wr_wrong {
 	uint64_t number;
 };
 
+/*
+ * A queue as the one who posts sees it. head and tail are free-running like the ring's own
+ * indices: head counts WQEs written, tail those whose completion was polled. In between lie the
+ * slots in use, at most max_wr. (A ring may have more entries than that.)
+ */
 struct shca_sq {
 	struct shca_lock lock;
 	uint32_t head;

@@ -120,11 +120,9 @@ void shca_say_waits_no_more(struct shca_context *ctx, const char *text)
 
 #define HELD_TOO_LONG_NS (1000ull * 1000 * 1000)
 
-/* Takes the lock. Who holds it for long is told of, until it lets it go. */
+/* Takes the lock of who holds it for too long, which is told until it lets it go. */
 static void wait_and_tell(struct shca_context *ctx, struct shca_lock *lock, const char *text)
 {
-	if (shca_lock_within(lock, HELD_TOO_LONG_NS))
-		return;
 	say_text(ctx, SIMHCA_SAY_WAITS, text, SIMHCA_WAITS_FOR_LOCK);
 	shca_lock(lock);
 	shca_say_waits_no_more(ctx, text);
@@ -134,6 +132,8 @@ void shca_sq_lock_wait(struct shca_qp *qp, const char *verb)
 {
 	char text[160];
 
+	if (shca_lock_within(&qp->sq.lock, HELD_TOO_LONG_NS))
+		return;
 	snprintf(text, sizeof(text),
 		 "%s of QP 0x%06x waits for ibv_wr_complete() or ibv_wr_abort(): the "
 		 "ibv_wr_start() before it was not ended",
@@ -145,6 +145,8 @@ void shca_cq_lock_wait(struct shca_cq *cq, const char *verb)
 {
 	char text[160];
 
+	if (shca_lock_within(&cq->lock, HELD_TOO_LONG_NS))
+		return;
 	snprintf(text, sizeof(text),
 		 "%s of a CQ of %d entries waits for ibv_end_poll(): the ibv_start_poll() before "
 		 "it was not ended",

@@ -77,7 +77,7 @@ static void on_restore(struct ev_loop *loop, ev_timer *timer, int events)
 	device_follow_interface(device);
 }
 
-/* After ns; 0: not by itself. What an earlier rule has set to end before does not. */
+/* Restores it after ns; with 0, never. The timer of an earlier rule is replaced. */
 static void restore_after(struct injector *injector, struct device *device, bool port, uint64_t ns)
 {
 	struct restore *restore, *next;

@@ -208,6 +208,8 @@ static bool is_elsewhere(const struct failures_access *access)
 {
 	const uint64_t end = access->entry_iova + access->entry_length;
 
+	if (is_within(access))
+		return false;
 	return access->va < access->entry_iova ? access->entry_iova - access->va > ELSEWHERE
 					       : access->va - end > ELSEWHERE;
 }
@@ -217,8 +219,8 @@ static bool no_offset(struct search *search, const struct failures_access *acces
 {
 	return !access->entry_iova && is_elsewhere(access) &&
 	       found(search,
-		     "address 0x%llx is no offset, and the region is IBV_ACCESS_ZERO_BASED: its "
-		     "first byte is addressed as 0x0",
+		     "address 0x%llx is no offset, and the region takes offsets: its first byte is "
+		     "addressed as 0x0",
 		     (unsigned long long)access->va);
 }
 

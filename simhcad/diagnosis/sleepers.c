@@ -100,7 +100,7 @@ static struct sleeper *find(struct session *session, uint32_t cqn)
 /* In place of one that need not wait for anything. */
 static struct sleeper *make_room(struct session *session)
 {
-	for (int i = 0; i < SLEEPERS_OF_SESSION; i++) {
+	for (unsigned int i = 0; i < num_sleepers(session); i++) {
 		struct sleeper *sleeper = &session->sleepers[i];
 
 		if (sleeper->how == in_vain_how[SIMHCA_NOTHING_POSTED] && !sleeper->told) {

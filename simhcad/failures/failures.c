@@ -620,7 +620,6 @@ void failures_found_receive(struct failures *failures, uint64_t id)
 	pthread_mutex_unlock(&failures->lock);
 }
 
-/* False: no key, address or number of its can have been mixed up. */
 /* A work request that has failed before anything was sent, whomever the QP is connected to. */
 static bool is_local(const struct simhca_failure *what)
 {
@@ -628,6 +627,7 @@ static bool is_local(const struct simhca_failure *what)
 	       what->status == SIMHCA_WC_LOC_QP_OP_ERR || what->status == SIMHCA_WC_MW_BIND_ERR;
 }
 
+/* False: no key, address or number of it can have been mixed up. */
 static bool access_of(const struct failed *failed, struct failures_access *access)
 {
 	const struct simhca_failure *what = &failed->what;

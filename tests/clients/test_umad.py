@@ -159,7 +159,8 @@ def test_without_preload(subnet):
     """The tools again, by system calls that simhca run answers: they say the same; a table of several MADs, and ibping."""
     tools = ["ibhosts -C simhca0", "sminfo -C simhca0", "saquery -C simhca0 -p", "smpquery -C simhca0 -D nodeinfo 0,1,2",
              "ibstat", "stat -c %t:%T:%a /dev/infiniband/umad0"]
-    script = (f"{'; '.join(tools)}; case $LD_PRELOAD in *simhca*) exit 1;; esac; ibping -S -C simhca1 & server=$!; sleep 1; "
+    script = (f"{'; '.join(tools)}; case $LD_PRELOAD in *simhca*) exit 1;; esac; ibping -S -C simhca1 & server=$!; "
+              "until ibping -C simhca0 -c 1 2 | grep -q ' 0% '; do kill -0 $server || exit; done; "
               "ibping -C simhca0 -c 2 2 >&2; status=$?; kill $server; exit $status")
     result = expect_success(subnet.tool.run(SIMHCA, "run", "--show", "seccomp", "--", "sh", "-c", script))
     expected = "".join(output(subnet, *tool.split()) for tool in tools)

@@ -67,6 +67,17 @@ def engines():
     tree = Tree("trixie", "demo", "engines")
     runtime_dir, sockets = tempfile.mkdtemp(prefix="simhca-"), tempfile.mkdtemp(prefix="simhca-")
     run(SIMHCA, "start", "--runtime-dir", runtime_dir)
+    try:
+        yield from begun(tree, runtime_dir, sockets)
+    finally:
+        run(SIMHCA, "stop", "--runtime-dir", runtime_dir)
+        for directory in runtime_dir, sockets:
+            shutil.rmtree(directory)
+        tree.remove()
+
+
+def begun(tree, runtime_dir, sockets):
+    """The engines, until the tests are over."""
     (tree.path / "etc/cdi").mkdir(exist_ok=True)
     run(SIMHCA, "cdi", "--output", tree.path / "etc/cdi/simhca.json", "--runtime-dir", runtime_dir)
     shutil.copy(ROOT / "tests/packages/engines.sh", tree.path / "root")
@@ -80,10 +91,6 @@ def engines():
             yield Engines(tree, runtime_dir, sockets)
         finally:
             process.terminate()
-    run(SIMHCA, "stop", "--runtime-dir", runtime_dir)
-    for directory in runtime_dir, sockets:
-        shutil.rmtree(directory)
-    tree.remove()
 
 
 def test_docker(engines):

@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", ROOT / "build")).resolve()
 SOURCES = os.environ.get("SIMHCA_RDMA_CORE")
 # As rdma-core's own build finds of a compiler.
 CONFIG = "#define _GNU_SOURCE 1\n#define HAVE_TYPEOF 1\n#define HAVE_STATEMENT_EXPR 1\n#define HAVE_BUILTIN_TYPES_COMPATIBLE_P 1\n"
-PAIR = '"$0" -g 0 & sleep 1; "$0" -g 0 localhost; wait'
+PAIR = '"$0" -g 0 & until "$0" -g 0 localhost; do kill -0 $! || exit; done; wait'
 
 pytestmark = pytest.mark.skipif(os.environ.get("SIMHCA_PACKAGES") == "short",
                                 reason="in the long form only: scripts/test packages")

@@ -212,7 +212,7 @@ static int use_netlink(void)
 	       recvfrom(fd, &answer, sizeof(answer), MSG_TRUNC, (struct sockaddr *)&name, &size));
 	printf("done %d\n", answer.nlmsg_type == NLMSG_DONE);
 	/* Nothing more comes: a signal ends it. */
-	catch_alarms(0, 200000, 0);
+	catch_alarms(0, 200000, 200000);
 	printf("%s\n", result(recv(fd, rest, sizeof(rest), 0)));
 	return 0;
 }
@@ -350,7 +350,7 @@ static int wait_for_event(void)
 
 	command.hdr.out = sizeof(event);
 	command.cmd.response = (uintptr_t)&event;
-	catch_alarms(0, 200000, 0);
+	catch_alarms(0, 200000, 200000);
 	printf("%s\n", result(write(fd, &command, sizeof(command))));
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	printf("%s\n", result(write(fd, &command, sizeof(command))));

@@ -241,7 +241,7 @@ def daemon_ended(directory):
 
 def test_private_of_a_killed_run_is_swept(tool, places):
     """The next one removes it; not what lives, nor what only has such a name."""
-    _, alive = private(tool, places)
+    _, living = private(tool, places)
     killed, left = private(tool, places)
     (places / "simhca-abcdef").mkdir()
     killed.kill()
@@ -249,8 +249,8 @@ def test_private_of_a_killed_run_is_swept(tool, places):
     wait_until(lambda: daemon_ended(left), 10, "the daemon that was left has ended")
     assert left.is_dir()
     assert tool("run", "--private", "true", TMPDIR=places, XDG_RUNTIME_DIR=None).returncode == 0
-    assert {path.name for path in places.iterdir()} == {alive.name, "simhca-abcdef"}
-    assert (alive / "control").exists()
+    assert {path.name for path in places.iterdir()} == {living.name, "simhca-abcdef"}
+    assert (living / "control").exists()
 
 
 def test_private_of_a_killed_run_stays_while_its_daemon_does(tool, places):

@@ -15,7 +15,7 @@
 #include "proto/qp.h"
 
 #define TURN_PACKETS 16		    /* packets in one turn of a QP */
-#define BUSY_MOST_NS (10 * 1000000) /* that a packet waits for a QP that is busy; then it is lost */
+#define BUSY_MOST_NS (10 * 1000000) /* that a busy QP is tried again; then a packet is lost */
 #define PACKET_OVERHEAD 58u	    /* bytes of a packet's headers, from Ethernet's to the ICRC */
 
 /* ----------------------------------------------------------------------------------- sending */
@@ -218,14 +218,14 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 	return true;
 }
 
-/* Whether a packet that met a busy QP is to be delivered again, and not lost. */
-static bool may_wait(const struct simhca_worker *worker, struct simhca_arrival *arrival)
+/* Whether what met a busy QP, for the first time at *since (ns; 0: never before), is tried again. */
+static bool may_wait(const struct simhca_worker *worker, uint64_t *since)
 {
 	const uint64_t now = simhca_engine_now(worker->engine);
 
-	if (!arrival->busy_since)
-		arrival->busy_since = now;
-	return now - arrival->busy_since < BUSY_MOST_NS;
+	if (!*since)
+		*since = now;
+	return now - *since < BUSY_MOST_NS;
 }
 
 /*
@@ -243,7 +243,10 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	if (simhca_link_continue(worker, qp, qp->context ? qp->context->id : SIMHCA_GUARD_ANY, owed)
 		    .outcome == SIMHCA_BUSY) {
 		*owed = false;
-		*again = true; /* who holds the responder does not know of what it owes */
+		/* Who holds the responder does not send what is owed. */
+		*again = may_wait(worker, &qp->wire.busy_since);
+	} else {
+		qp->wire.busy_since = 0;
 	}
 	arrival = simhca_inbox_dequeue(qp->wire.inbox, *owed || *kept);
 	if (!arrival)
@@ -257,17 +260,19 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 	handover = deliver(worker, qp, arrival);
 	switch (handover.outcome) {
 	case SIMHCA_BUSY:
-		if (may_wait(worker, arrival)) {
+		if (may_wait(worker, &arrival->busy_since)) {
 			*again = true;
 			break;
 		}
 		simhca_arrival_free(arrival);
 		return true;
 	case SIMHCA_ELSEWHERE:
+		arrival->busy_since = 0;
 		simhca_engine_schedule(handover.engine, &qp->task);
 		break;
 	case SIMHCA_ABSENT: /* the end of its fault schedules the QP */
 	case SIMHCA_LATE:   /* never of a packet from the wire */
+		arrival->busy_since = 0;
 		break;
 	case SIMHCA_ACCEPTED:
 	case SIMHCA_UNREADABLE:
