@@ -406,14 +406,16 @@ static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
 {
 	struct sleeper *sleeper = find(look->session, cq->number);
 	const struct simhca_in_vain *in_vain = find_in_vain(look, cq);
+	const bool another = !cq->waiting && look->unseen_cq;
 
-	if (in_vain && in_vain->why == SIMHCA_NOTHING_POSTED && !cq->empty_polls)
-		in_vain = NULL; /* it is not polled */
+	/* It is not polled, or what has completed in another CQ says more. */
+	if (in_vain && in_vain->why == SIMHCA_NOTHING_POSTED && (!cq->empty_polls || another))
+		in_vain = NULL;
 	else if (!sleeper && (!in_vain || in_vain->why != SIMHCA_NOTHING_POSTED))
 		sleeper = make_room(look->session);
 	if (!sleeper)
 		return;
-	if (in_vain || (!cq->waiting && look->unseen_cq))
+	if (in_vain || another)
 		look_at_empty(look, cq, in_vain, sleeper);
 	else
 		look_at_completions(look, cq, how_it_sleeps(look, cq), sleeper);
