@@ -313,9 +313,11 @@ static bool enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simh
 		with.peer_writer = before.peer_writer;
 	}
 
-	/* Who waits for its steps has to know of both, before there is one. */
-	qp->fastpath.steps.qpc = qp->qpc;
-	qp->fastpath.steps.context = qp->context;
+	/* Who waits for its steps reads both, so they are written once: before it is found there. */
+	if (!qp->fastpath.steps.qpc) {
+		qp->fastpath.steps.qpc = qp->qpc;
+		qp->fastpath.steps.context = qp->context;
+	}
 	if (qp->type == SIMHCA_QPT_UD) {
 		*claimant = enlist_sender(qp, &with, peer);
 		if (!*claimant)
