@@ -190,8 +190,14 @@ static enum known judge_number(struct efa_qp *qp, const struct parcel_in *in, ui
 	found->used_ns = now;
 	*heard = found;
 	ahead = (int32_t)(number - found->highest);
-	if (ahead > (int32_t)EFA_WINDOW || ahead <= -(int32_t)EFA_WINDOW)
+	if (ahead <= -(int32_t)EFA_WINDOW)
 		return STALE;
+	/* None of those before is under way any more: their sender has given up some. */
+	if (ahead > (int32_t)EFA_WINDOW) {
+		memset(found->done, 0, sizeof(found->done));
+		found->highest = number;
+		return NEW;
+	}
 	for (; ahead > 0; ahead--)
 		found->done[++found->highest % EFA_WINDOW] = 0;
 	if (!found->done[number % EFA_WINDOW])
@@ -365,10 +371,6 @@ static void take_request(struct simhca_worker *worker, struct efa_qp *qp,
 		answer(worker, qp, in, status, message.reason);
 		return;
 	}
-	if (kind == EFA_WIRE_READ) {
-		do_read(worker, qp, &message, in);
-		return;
-	}
 	switch (judge_number(qp, in, now, &heard, &status)) {
 	case STALE:
 		return;
@@ -380,6 +382,10 @@ static void take_request(struct simhca_worker *worker, struct efa_qp *qp,
 		return;
 	case NEW:
 		break;
+	}
+	if (kind == EFA_WIRE_READ) {
+		do_read(worker, qp, &message, in);
+		return;
 	}
 	status = kind == EFA_WIRE_SEND ? do_send(worker, qp, &message, in)
 				       : do_write(worker, qp, &message, in);

@@ -100,6 +100,8 @@ static bool send_parcel(struct simhca_worker *worker, struct efa_qp *qp, struct 
 
 	qp->context->efa->left -= qp->context->efa->left > 0;
 	if (status != EFA_STATUS_OK) {
+		/* The number of one that never went is the next one's. */
+		route->next -= !parcel->order;
 		finish_flight(worker, qp, flight, status);
 		return false;
 	}

@@ -10,6 +10,7 @@
 #define MESSAGES 1500u
 #define UNDER_WAY 6u
 #define RDMA_BYTES 50000u /* seven parcels */
+#define LONG_BYTES (140 * 8192u)
 
 static int setup_mtu(void **state, uint32_t mtu)
 {
@@ -252,6 +253,47 @@ static void a_flow_begins_anew(void **state)
 	exchange(world, end, 3);
 }
 
+/* Reads have numbers as well, and so have more of them than a window. */
+static void reads_are_counted(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct mr *one = mr_new(end->client, LONG_BYTES, ALL_ACCESS);
+	struct mr *other = mr_new(end->client, LONG_BYTES, ALL_ACCESS);
+	struct efa_send_wqe wqe = rdma(end, EFA_RDMA_READ, one, other);
+
+	wqe.rdma.local.length = wqe.rdma.remote.length = LONG_BYTES;
+	for (int i = 0; i < 2; i++) {
+		efa_put_send(end->qp[0], &wqe);
+		assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+		exchange(world, end, 1);
+	}
+}
+
+/* Parcels of writes that fail at their sender: what is sent after a window of them arrives. */
+static void given_up_writes_stop_nobody(void **state)
+{
+	bool silent = false;
+	struct lossy how = { .loses = loses_all, .arg = &silent };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct mr *one = mr_new(end->client, 8192, ALL_ACCESS); /* a parcel */
+	struct mr *other = mr_new(end->client, RDMA_BYTES, ALL_ACCESS);
+	struct efa_send_wqe wqe = rdma(end, EFA_RDMA_WRITE, one, other);
+
+	lossy_use(world, &how);
+	for (int sent = 0; sent < 2; sent++) {
+		silent = sent; /* the first parcel of each is */
+		wqe.rdma.local.key = sent ? one->lkey : one->lkey ^ 0x100;
+		for (int i = 0; i < 200; i++) {
+			efa_put_send(end->qp[0], &wqe);
+			assert_int_equal(next_of(world, end).status, EFA_STATUS_INVALID_LKEY);
+		}
+		silent = false;
+		exchange(world, end, 1);
+	}
+}
+
 /* So often as rnr_retry says, and as long as it takes where that is 7. */
 static void a_receiver_is_waited_for(void **state)
 {
@@ -397,6 +439,8 @@ int main(void)
 		ON_WIRE(who_is_silent_is_gone),
 		ON_WIRE(no_such_qp),
 		ON_WIRE(a_flow_begins_anew),
+		ON_WIRE(reads_are_counted),
+		ON_WIRE(given_up_writes_stop_nobody),
 		ON_WIRE(a_receiver_is_waited_for),
 		ON_WIRE(a_flush_takes_what_is_under_way),
 		cmocka_unit_test(headers_come_back),
