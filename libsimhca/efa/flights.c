@@ -119,6 +119,8 @@ void efa_flight_free(struct efa_qp *qp, struct efa_flight *flight)
 	DL_DELETE(qp->flights, flight);
 	qp->flight_count--;
 	free(flight);
+	if (!qp->flights)
+		qp->wire_due_ns = 0;
 }
 
 void efa_wire_forget(struct efa_qp *qp)

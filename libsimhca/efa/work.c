@@ -163,8 +163,14 @@ static bool serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 {
 	bool worked;
 
-	if (atomic_load(&qp->dead) || atomic_load(&qp->state) != SIMHCA_QPS_RTS || !qp->sq_entries)
+	if (atomic_load(&qp->dead) || !qp->sq_entries)
 		return false;
+	if (atomic_load(&qp->state) != SIMHCA_QPS_RTS) {
+		/* What came for it has found its rings broken: it sends nothing any more. */
+		if (atomic_load(&qp->state) == SIMHCA_QPS_ERR && (qp->count || qp->flights))
+			efa_flush(qp);
+		return false;
+	}
 	worked = take_posted(worker, qp, now);
 	if (atomic_load(&qp->state) == SIMHCA_QPS_ERR) {
 		efa_flush(qp);

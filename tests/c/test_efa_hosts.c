@@ -342,6 +342,56 @@ static void a_flush_takes_what_is_under_way(void **state)
 	}
 }
 
+/* Nothing is to come but the next look at doorbells, which tests have nobody to watch for. */
+static void expect_idle(struct world *world, struct efa_end *end)
+{
+	const struct simhca_task *task = &end->client->context->efa->task;
+
+	for (int i = 0; i < 10; i++)
+		efa_let_work(world, end);
+	assert_true(task->timer.slot);
+	assert_true(task->timer.deadline_ns > world->now + 500 * USEC);
+}
+
+static void an_engine_rests_afterwards(void **state)
+{
+	bool silent = false;
+	struct lossy how = { .loses = loses_all, .arg = &silent };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+
+	lossy_use(world, &how);
+	exchange(world, end, 1);
+	expect_idle(world, end);
+	silent = true;
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	efa_let_work(world, end);
+	assert_int_equal(0, efa_to_state(end->qp[0], SIMHCA_QPS_ERR, 0));
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_FLUSHED);
+	expect_idle(world, end);
+}
+
+/* What comes finds its ring of receives broken: what it sends itself has no answer any more. */
+static void a_broken_receiver_is_flushed(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+
+	atomic_store(&end->qp[0]->rnr_retry, 7);
+	efa_post_send(end, end->qp[0], end->qp[2], 3);
+	efa_let_work(world, end);
+	assert_int_equal(end->qp[0]->flight_count, 1);
+	atomic_store(end->qp[0]->rq_doorbell, EFA_ENTRIES + 1);
+	efa_post_send(end, end->qp[1], end->qp[0], 4);
+	for (int i = 0; i < 2; i++) {
+		struct efa_cqe cqe = next_of(world, end);
+
+		assert_int_equal(cqe.status,
+				 cqe.req_id == 3 ? EFA_STATUS_FLUSHED : EFA_STATUS_BAD_DEST_QPN);
+	}
+	expect_idle(world, end);
+}
+
 /* ------------------------------------------------------------------------------ the format */
 
 static void headers_come_back(void **state)
@@ -443,6 +493,8 @@ int main(void)
 		ON_WIRE(given_up_writes_stop_nobody),
 		ON_WIRE(a_receiver_is_waited_for),
 		ON_WIRE(a_flush_takes_what_is_under_way),
+		ON_WIRE(an_engine_rests_afterwards),
+		ON_WIRE(a_broken_receiver_is_flushed),
 		cmocka_unit_test(headers_come_back),
 		cmocka_unit_test(what_is_let_through_has_its_place),
 	};

@@ -4,8 +4,10 @@ SRD between two hosts, by Debian's pyverbs and libefa: messages and a read with 
 work requests fail.
 
     efa_hosts.py GID                    the server: takes from there; prints its QP's number, rkey and address
-    efa_hosts.py GID QPN RKEY ADDRESS   the client: prints a line for each thing that it has done
+    efa_hosts.py GID QPN RKEY ADDRESS   the client: prints a line for each thing that it has done,
+                                        and waits for SIGUSR1
 """
+import signal
 import sys
 
 import pyverbs.enums as e
@@ -53,7 +55,9 @@ def send_all(gid, qpn, rkey, address):
     end.send(nobody, qpn, 64)
     print("nobody", end.done().vendor_err, flush=True)
     end.send(there, qpn, 64, imm=7)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     expect("immediate", end.done().status == e.IBV_WC_SUCCESS)
+    signal.sigwait([signal.SIGUSR1])
 
 
 if len(sys.argv) == 2:

@@ -3,11 +3,13 @@
 import json
 import pathlib
 import re
+import signal
+import time
 
 import pytest
 
 from captures import Tracer
-from common import TIME_LIMIT, SIMHCA, expect_success, new_port, wait_until
+from common import TIME_LIMIT, SIMHCA, cpu_ticks, expect_success, new_port, wait_until
 from middleware import compiled
 from namespaces import IPV4, listens, namespaces_can_be_had, two_hosts, wire
 from test_bad_wire import bad_wire, joined  # noqa: F401, a fixture
@@ -56,7 +58,14 @@ def test_peers(hosts, tmp_path):
     tracer = Tracer(hosts[0], tmp_path / "capture")
     server = hosts[1].start("/usr/bin/python3", "-u", script, GIDS[0])
     wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
-    client = hosts[0].run("/usr/bin/python3", "-u", script, GIDS[1], *server.stdout.split()[:3])
+    client = hosts[0].start("/usr/bin/python3", "-u", script, GIDS[1], *server.stdout.split()[:3])
+    wait_until(lambda: client.stdout == PEERS or not client.running, TIME_LIMIT, "all is done")
+    time.sleep(0.1)
+    before = cpu_ticks(hosts[0].pid)
+    time.sleep(1)
+    assert cpu_ticks(hosts[0].pid) - before <= 2, "a device uses the CPU that has nothing under way"
+    client.send(signal.SIGUSR1)
+    client = expect_success(client.finish())
     assert client.stdout == PEERS, (client, server.result())
     assert expect_success(server.finish()).stdout.endswith("done\n")
     tracer.end()
