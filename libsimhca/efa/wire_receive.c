@@ -16,7 +16,7 @@
 #define AT_A_TIME 64u
 #define HEARD_KEPT 1024u /* flows that a QP knows */
 #define FORGOTTEN_NS                                                                               \
-	UINT64_C(10000000000) /* one of which nothing came may go if there is no room */
+	UINT64_C(10000000000) /* one of which nothing came may go: for lack of room, or for an older */
 
 /* A parcel of which some packets are missing. */
 struct efa_parts {
@@ -174,9 +174,10 @@ static enum known judge_number(struct efa_qp *qp, const struct parcel_in *in, ui
 	int32_t ahead;
 
 	HASH_FIND(hh, qp->heard, in->from, sizeof(*in->from), found);
-	if (found && in->header->flow < found->flow)
+	/* Its sender's clock may have been set back: what is on its way still is not as old as that. */
+	if (found && in->header->flow < found->flow && now - found->used_ns < FORGOTTEN_NS)
 		return STALE;
-	if (!found || in->header->flow > found->flow) {
+	if (!found || in->header->flow != found->flow) {
 		if (number >= EFA_WINDOW)
 			return UNKNOWN;
 		if (!found)

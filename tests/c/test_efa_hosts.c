@@ -3,7 +3,7 @@
  * SRD and UD between hosts: whatever a network does to packets, a message arrives once and whole, or its
  * sender is told. Both ends are QPs of one device here, whose packets all go by the network of wire_net.h.
  */
-#include "efa/wire_format.h"
+#include "efa/wire.h"
 #include "efa_scene.h"
 #include "wire_net.h"
 
@@ -206,6 +206,30 @@ static void who_is_silent_is_gone(void **state)
 	assert_int_equal(next_of(world, end).status, EFA_STATUS_UNRESPONSIVE);
 }
 
+static void exchange(struct world *world, struct efa_end *end, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		efa_post_recv(end, end->qp[1], 1);
+		efa_post_send(end, end->qp[0], end->qp[1], 2);
+		for (int n = 0; n < 2; n++)
+			assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	}
+}
+
+/* Its clock was set back: the flow that it begins is older than the one that its receiver knows. */
+static void an_older_flow_is_taken_later(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+
+	exchange(world, end, 1);
+	end->qp[1]->heard->flow += 3600 * SEC;
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	assert_int_equal(next_of(world, end).status, EFA_STATUS_UNRESPONSIVE);
+	atomic_fetch_add(&world->now, 5 * SEC);
+	exchange(world, end, 1);
+}
+
 static void no_such_qp(void **state)
 {
 	struct world *world = *state;
@@ -224,16 +248,6 @@ static void no_such_qp(void **state)
 	efa_put_send(end->qp[0], &wqe);
 	assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_DEST_QPN);
 	assert_in_range(world->now - before, 0, SEC); /* it was told */
-}
-
-static void exchange(struct world *world, struct efa_end *end, unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		efa_post_recv(end, end->qp[1], 1);
-		efa_post_send(end, end->qp[0], end->qp[1], 2);
-		for (int n = 0; n < 2; n++)
-			assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
-	}
 }
 
 /* A QP that was reset does not know what was done before: who goes on is told, and begins anew. */
@@ -487,6 +501,7 @@ int main(void)
 		ON_SMALL(reads_and_writes_are_whole),
 		ON_SMALL(datagrams_have_a_grh),
 		ON_WIRE(who_is_silent_is_gone),
+		ON_WIRE(an_older_flow_is_taken_later),
 		ON_WIRE(no_such_qp),
 		ON_WIRE(a_flow_begins_anew),
 		ON_WIRE(reads_are_counted),
