@@ -185,7 +185,8 @@ struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint
 				       .offset = flight->asked,
 				       .length = length,
 				       .packets = packets,
-				       .first_ns = now };
+				       .first_ns = now,
+				       .asked_ns = now };
 	route->by_number[parcel->number % EFA_WINDOW] = parcel;
 	route->parcels++;
 	route->under_way += packets;

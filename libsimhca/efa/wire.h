@@ -31,6 +31,7 @@ struct efa_parcel {
 	unsigned int tries, passed, refusals;
 	uint64_t order;			    /* in which it was sent last, of the route's */
 	uint64_t first_ns, sent_ns, due_ns; /* due: it is sent again */
+	uint64_t asked_ns; /* since then its receiver has been asked, and has not said to wait */
 };
 
 struct efa_flight {

@@ -14,9 +14,8 @@
 
 #define INBOX_ROOM 4096u /* packets of a context */
 #define AT_A_TIME 64u
-#define HEARD_KEPT 1024u /* flows that a QP knows */
-#define FORGOTTEN_NS                                                                               \
-	UINT64_C(10000000000) /* one of which nothing came may go: for lack of room, or for an older */
+#define HEARD_KEPT 1024u		   /* flows that a QP knows */
+#define FORGOTTEN_NS UINT64_C(10000000000) /* one of which nothing came may go */
 
 /* A parcel of which some packets are missing. */
 struct efa_parts {

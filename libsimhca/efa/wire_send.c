@@ -2,7 +2,7 @@
 /*
  * Messages to other hosts. A parcel that is not answered is sent again: once three that were sent after
  * it are answered, or after some round trips without an answer. Who does not answer for PATIENCE_NS is
- * gone.
+ * gone. What is not answered for PATIENCE_WITH_ONE_NS fails, whatever else is.
  */
 #include <string.h>
 #include <utlist.h>
@@ -13,12 +13,16 @@
 
 #define PASSED_IS_LOST 3u
 #define PATIENCE_NS UINT64_C(5000000000)
+#define PATIENCE_WITH_ONE_NS UINT64_C(20000000000) /* while others are answered */
 #define FIRST_TIMEOUT_NS UINT64_C(100000000) /* while it is not known how long an answer takes */
 #define LAST_TIMEOUT_NS UINT64_C(500000000)  /* some are within PATIENCE_NS */
 #define FIRST_BACKOFF_NS UINT64_C(50000) /* until a receiver that was not ready is asked again */
 #define BACKOFFS 5u			 /* doublings of it */
 
 #define SILENT "the host that has the address handle's GID has not answered for 5 seconds"
+#define SILENT_ABOUT_ONE                                                                           \
+	"the host that has the address handle's GID answers others, but has not answered this "    \
+	"message for 20 seconds: a network that lets no large packets through does that"
 
 static uint64_t timeout_of(const struct efa_route *route, unsigned int tries)
 {
@@ -130,6 +134,7 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 
 	if (parcel->waits) {
 		parcel->waits = false;
+		parcel->asked_ns = now;
 		route->under_way += parcel->packets;
 		return send_parcel(worker, qp, parcel, now);
 	}
@@ -140,6 +145,12 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 						       : EFA_STATUS_UNREACHABLE,
 					  SIMHCA_REASON_NO_RESPONSE, SILENT));
 		route->restart = true;
+		return false;
+	}
+	if (now - parcel->asked_ns > PATIENCE_WITH_ONE_NS) {
+		finish_flight(worker, qp, flight,
+			      efa_because(&flight->message, EFA_STATUS_UNRESPONSIVE,
+					  SIMHCA_REASON_NO_RESPONSE, SILENT_ABOUT_ONE));
 		return false;
 	}
 	if (parcel->lost) {

@@ -308,6 +308,43 @@ static void given_up_writes_stop_nobody(void **state)
 	}
 }
 
+static bool loses_number(void *arg, unsigned int op, uint32_t psn)
+{
+	return psn == *(uint32_t *)arg;
+}
+
+/* 20 seconds, as long as others are answered; and what waited for a receive begins to count then. */
+static void a_message_ends_that_is_always_lost(void **state)
+{
+	uint32_t number = 1;
+	struct lossy how = { .loses = loses_number, .arg = &number };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct efa_cqe cqe = { .req_id = 1 };
+	uint64_t before;
+
+	exchange(world, end, 1);
+	atomic_store(&end->qp[0]->rnr_retry, 7);
+	efa_post_send(end, end->qp[0], end->qp[1], 3);
+	for (int i = 0; i < 100; i++) {
+		atomic_fetch_add(&world->now, 250 * MSEC);
+		efa_let_work(world, end);
+	}
+	lossy_use(world, &how);
+	efa_post_recv(end, end->qp[1], 4);
+	before = world->now;
+	for (int i = 0; cqe.req_id != 3; i++) {
+		assert_true(i < 100);
+		atomic_fetch_add(&world->now, 250 * MSEC);
+		efa_post_send(end, end->qp[0], end->qp[1], 1);
+		efa_post_recv(end, end->qp[1], 1);
+		for (int n = 0; n < 2 && cqe.req_id != 3; n++)
+			cqe = next_of(world, end);
+	}
+	assert_int_equal(cqe.status, EFA_STATUS_UNRESPONSIVE);
+	assert_in_range(world->now - before, 20 * SEC, 22 * SEC);
+}
+
 /* So often as rnr_retry says, and as long as it takes where that is 7. */
 static void a_receiver_is_waited_for(void **state)
 {
@@ -506,6 +543,7 @@ int main(void)
 		ON_WIRE(a_flow_begins_anew),
 		ON_WIRE(reads_are_counted),
 		ON_WIRE(given_up_writes_stop_nobody),
+		ON_WIRE(a_message_ends_that_is_always_lost),
 		ON_WIRE(a_receiver_is_waited_for),
 		ON_WIRE(a_flush_takes_what_is_under_way),
 		ON_WIRE(an_engine_rests_afterwards),
