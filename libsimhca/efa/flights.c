@@ -159,6 +159,12 @@ static bool waits_for_others(const struct efa_flight *flight, uint32_t length)
 	       flight->asked + length == send->length && flight->parcels;
 }
 
+bool efa_route_has_room(const struct efa_route *route, uint32_t packets)
+{
+	return !route->under_way ||
+	       route->under_way + packets <= simhca_congestion_window(&route->congestion);
+}
+
 struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint64_t now)
 {
 	struct efa_route *route = flight->route;
@@ -170,8 +176,7 @@ struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint
 	length = next_length(flight);
 	packets = efa_wire_packets(length, unit);
 	if (waits_for_others(flight, length) || route->by_number[route->next % EFA_WINDOW] ||
-	    (route->under_way &&
-	     route->under_way + packets > simhca_congestion_window(&route->congestion)))
+	    !efa_route_has_room(route, packets))
 		return NULL;
 	if (route->restart) {
 		if (route->parcels)
@@ -196,11 +201,23 @@ struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint
 	return parcel;
 }
 
+void efa_route_goes_on(struct efa_route *route)
+{
+	if (route->asks && route->asks->waits)
+		route->asks->due_ns = 0;
+	route->asks = NULL;
+	route->refusals = 0;
+}
+
 void efa_parcel_free(struct efa_parcel *parcel)
 {
 	struct efa_route *route = parcel->flight->route;
 
 	route->by_number[parcel->number % EFA_WINDOW] = NULL;
+	if (route->asks == parcel)
+		efa_route_goes_on(route);
+	if (route->may_ask < EFA_WINDOW)
+		route->may_ask += 2;
 	route->parcels--;
 	if (!parcel->waits)
 		route->under_way -= parcel->packets;

@@ -27,8 +27,9 @@ struct efa_parcel {
 	uint32_t number, offset, length;
 	uint32_t packets; /* that it takes of the route's window */
 	bool waits;	  /* its receiver was not ready; it takes nothing of the window */
+	bool refused;	  /* it was not, ever */
 	bool lost;	  /* later ones were answered */
-	unsigned int tries, passed, refusals;
+	unsigned int tries, passed;
 	uint64_t order;			    /* in which it was sent last, of the route's */
 	uint64_t first_ns, sent_ns, due_ns; /* due: it is sent again */
 	uint64_t asked_ns; /* since then its receiver has been asked, and has not said to wait */
@@ -60,6 +61,13 @@ struct efa_route {
 	struct simhca_congestion congestion;
 	struct simhca_share share;
 	struct efa_parcel *by_number[EFA_WINDOW];
+	/*
+	 * The oldest that its receiver was not ready for: it alone asks again. NULL: as many of those that
+	 * wait may as `may_ask` says, two for each parcel that has ended.
+	 */
+	struct efa_parcel *asks;
+	uint32_t may_ask;
+	unsigned int refusals; /* since one was taken */
 };
 
 /* A flow that comes, and which of its parcels are done. */
@@ -80,6 +88,10 @@ struct efa_route *efa_route_find(struct efa_qp *qp, const struct efa_sender *to)
 /* Its flights' next part is a parcel, with the next number; NULL: not now. */
 struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint64_t now);
 void efa_parcel_free(struct efa_parcel *parcel);
+/* The receiver has receives, or may have: what waits for it may go. */
+void efa_route_goes_on(struct efa_route *route);
+/* So many packets more may be under way. */
+bool efa_route_has_room(const struct efa_route *route, uint32_t packets);
 /* The QP is reset, or goes: all that it knows of other hosts. */
 void efa_wire_forget(struct efa_qp *qp);
 

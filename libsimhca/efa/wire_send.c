@@ -17,7 +17,7 @@
 #define FIRST_TIMEOUT_NS UINT64_C(100000000) /* while it is not known how long an answer takes */
 #define LAST_TIMEOUT_NS UINT64_C(500000000)  /* some are within PATIENCE_NS */
 #define FIRST_BACKOFF_NS UINT64_C(50000) /* until a receiver that was not ready is asked again */
-#define BACKOFFS 5u			 /* doublings of it */
+#define BACKOFFS 10u			 /* doublings of it */
 
 #define SILENT "the host that has the address handle's GID has not answered for 5 seconds"
 #define SILENT_ABOUT_ONE                                                                           \
@@ -84,6 +84,18 @@ static struct efa_wire_header header_of(const struct efa_qp *qp, const struct ef
 					 .va = send->remote_addr };
 }
 
+static bool is_last(const struct efa_parcel *parcel)
+{
+	return parcel->offset + parcel->length == parcel->flight->message.send.length;
+}
+
+static bool takes_recv(const struct efa_parcel *parcel)
+{
+	const struct efa_send *send = &parcel->flight->message.send;
+
+	return send->opcode == EFA_SEND || (send->has_imm && is_last(parcel));
+}
+
 static void finish_flight(struct simhca_worker *worker, struct efa_qp *qp,
 			  struct efa_flight *flight, enum efa_status status)
 {
@@ -112,7 +124,7 @@ static bool send_parcel(struct simhca_worker *worker, struct efa_qp *qp, struct 
 	header.flow = route->flow;
 	header.number = parcel->number;
 	header.length = parcel->length;
-	header.has_imm &= parcel->offset + parcel->length == send->length;
+	header.has_imm &= is_last(parcel);
 	header.va += parcel->offset;
 	parcel->order = ++route->order;
 	parcel->sent_ns = now;
@@ -135,6 +147,7 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 	if (parcel->waits) {
 		parcel->waits = false;
 		parcel->asked_ns = now;
+		route->may_ask -= route->may_ask > 0;
 		route->under_way += parcel->packets;
 		return send_parcel(worker, qp, parcel, now);
 	}
@@ -165,6 +178,16 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 	return send_parcel(worker, qp, parcel, now);
 }
 
+/* What waits for a receive follows the one that asks for it, twice as much each time. */
+static bool may_go(const struct efa_parcel *parcel)
+{
+	const struct efa_route *route = parcel->flight->route;
+
+	if (!parcel->waits || route->asks == parcel)
+		return true;
+	return !route->asks && route->may_ask && efa_route_has_room(route, parcel->packets);
+}
+
 static bool serve_flight(struct simhca_worker *worker, struct efa_qp *qp, struct efa_flight *flight,
 			 uint64_t now, uint64_t *due)
 {
@@ -174,7 +197,7 @@ static bool serve_flight(struct simhca_worker *worker, struct efa_qp *qp, struct
 
 	for (uint32_t i = 0; i < flight->room && flight->parcels; i++) {
 		parcel = &flight->parcel[i];
-		if (!parcel->flight || parcel->due_ns > now)
+		if (!parcel->flight || parcel->due_ns > now || !may_go(parcel))
 			continue;
 		worked = true;
 		if (!repeat(worker, qp, parcel, now))
@@ -185,9 +208,11 @@ static bool serve_flight(struct simhca_worker *worker, struct efa_qp *qp, struct
 		if (!send_parcel(worker, qp, parcel, now))
 			return true;
 	}
-	for (uint32_t i = 0; i < flight->room && flight->parcels; i++)
-		if (flight->parcel[i].flight && flight->parcel[i].due_ns < *due)
-			*due = flight->parcel[i].due_ns;
+	for (uint32_t i = 0; i < flight->room && flight->parcels; i++) {
+		parcel = &flight->parcel[i];
+		if (parcel->flight && parcel->due_ns < *due && may_go(parcel))
+			*due = parcel->due_ns;
+	}
 	return worked;
 }
 
@@ -262,7 +287,7 @@ static void arrived(struct efa_qp *qp, struct efa_parcel *parcel, uint64_t now)
 	uint32_t known = route->arrived;
 
 	route->arrived = simhca_psn_add(known, parcel->packets);
-	if (!parcel->tries && !parcel->refusals)
+	if (!parcel->tries && !parcel->refused)
 		simhca_congestion_sent(&route->congestion, known, parcel->sent_ns);
 	simhca_congestion_acknowledged(&route->congestion, known, route->arrived, now,
 				       simhca_share_count(&route->share));
@@ -297,8 +322,8 @@ static void refused(struct simhca_worker *worker, struct efa_qp *qp, struct efa_
 		    uint64_t now)
 {
 	struct efa_flight *flight = parcel->flight;
-	uint64_t delay = FIRST_BACKOFF_NS
-			 << (parcel->refusals < BACKOFFS ? parcel->refusals : BACKOFFS);
+	struct efa_route *route = flight->route;
+	uint64_t delay;
 
 	if (parcel->waits)
 		return;
@@ -306,9 +331,16 @@ static void refused(struct simhca_worker *worker, struct efa_qp *qp, struct efa_
 		efa_flight_free(qp, flight);
 		return;
 	}
-	parcel->refusals++;
+	parcel->refused = true;
 	parcel->waits = true;
-	flight->route->under_way -= parcel->packets;
+	parcel->due_ns = now;
+	route->under_way -= parcel->packets;
+	if (route->asks && (int32_t)(parcel->number - route->asks->number) > 0)
+		return;
+	delay = FIRST_BACKOFF_NS << (route->refusals < BACKOFFS ? route->refusals : BACKOFFS);
+	route->asks = parcel;
+	route->may_ask = 0;
+	route->refusals++;
 	parcel->due_ns = now + delay;
 	simhca_usage_add(&qp->usage->rnr_delay_ns, delay);
 	if (!qp->wire_due_ns || parcel->due_ns < qp->wire_due_ns)
@@ -364,6 +396,8 @@ void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 			    sentence(status, (enum simhca_reason)header->reason));
 	if (status == EFA_STATUS_OK) {
 		flight->message.done += parcel->length;
+		if (takes_recv(parcel))
+			efa_route_goes_on(route);
 		efa_parcel_free(parcel);
 		if (!flight->all || flight->parcels)
 			return;

@@ -371,6 +371,65 @@ static void a_receiver_is_waited_for(void **state)
 	assert_int_equal(next_of(world, end).req_id, 3);
 }
 
+/* Nothing is to come but the next look at doorbells, which tests have nobody to watch for. */
+static void expect_idle(struct world *world, struct efa_end *end)
+{
+	const struct simhca_task *task = &end->client->context->efa->task;
+
+	for (int i = 0; i < 10; i++)
+		efa_let_work(world, end);
+	assert_true(task->timer.slot);
+	assert_true(task->timer.deadline_ns > world->now + 500 * USEC);
+}
+
+/* One of those that wait asks, and less and less often; the others follow it. */
+static void one_asks_for_all_that_wait(void **state)
+{
+	struct lossy how = { .seed = 1 };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+
+	atomic_store(&end->qp[0]->rnr_retry, 7);
+	lossy_use(world, &how);
+	for (uint16_t i = 0; i < UNDER_WAY; i++)
+		efa_post_send(end, end->qp[0], end->qp[1], i);
+	for (int i = 0; i < 100; i++)
+		go_on(world, end);
+	for (int i = 0; i < 250; i++)
+		efa_let_work(world, end); /* a second */
+	assert_in_range(how.sent, 2 * (UNDER_WAY + 20), 2 * (UNDER_WAY + 40));
+	for (uint16_t i = 0; i < UNDER_WAY; i++)
+		efa_post_recv(end, end->qp[1], i);
+	for (uint16_t i = 0; i < 2 * UNDER_WAY; i++)
+		assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	expect_idle(world, end);
+}
+
+/* A receiver that posts one at a time has each taken soon. */
+static void a_slow_receiver_is_kept_busy(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	uint32_t posted = 0, completed = 0;
+	uint64_t before = world->now;
+	struct efa_cqe cqe;
+
+	atomic_store(&end->qp[0]->rnr_retry, 7);
+	for (uint32_t i = 0; completed < 300; i++) {
+		for (; posted < completed + UNDER_WAY; posted++)
+			efa_post_send(end, end->qp[0], end->qp[1], 0);
+		if (i % 8 == 0)
+			efa_post_recv(end, end->qp[1], 1);
+		go_on(world, end);
+		while (efa_poll(end, &cqe)) {
+			assert_int_equal(cqe.status, EFA_STATUS_OK);
+			completed += !(cqe.flags & EFA_CQE_RECV);
+		}
+	}
+	assert_true(end->qp[0]->usage->rnr_naks < 6 * 300);
+	assert_in_range(world->now - before, 0, 2 * 300 * 8 * 50 * USEC);
+}
+
 /* What came by the wire is looked at in the program's turn. */
 static void a_flush_takes_what_is_under_way(void **state)
 {
@@ -391,17 +450,6 @@ static void a_flush_takes_what_is_under_way(void **state)
 		assert_int_equal(cqe.status, EFA_STATUS_FLUSHED);
 		assert_int_equal(cqe.req_id, i);
 	}
-}
-
-/* Nothing is to come but the next look at doorbells, which tests have nobody to watch for. */
-static void expect_idle(struct world *world, struct efa_end *end)
-{
-	const struct simhca_task *task = &end->client->context->efa->task;
-
-	for (int i = 0; i < 10; i++)
-		efa_let_work(world, end);
-	assert_true(task->timer.slot);
-	assert_true(task->timer.deadline_ns > world->now + 500 * USEC);
 }
 
 static void an_engine_rests_afterwards(void **state)
@@ -545,6 +593,8 @@ int main(void)
 		ON_WIRE(given_up_writes_stop_nobody),
 		ON_WIRE(a_message_ends_that_is_always_lost),
 		ON_WIRE(a_receiver_is_waited_for),
+		ON_WIRE(one_asks_for_all_that_wait),
+		ON_WIRE(a_slow_receiver_is_kept_busy),
 		ON_WIRE(a_flush_takes_what_is_under_way),
 		ON_WIRE(an_engine_rests_afterwards),
 		ON_WIRE(a_broken_receiver_is_flushed),
