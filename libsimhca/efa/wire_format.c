@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "formats.h"
+#include "simhca-abi-reason.h"
 #include "simhca-device.h"
 #include "wire_format.h"
 
@@ -61,6 +62,25 @@ static bool is_whole(const struct efa_wire_header *header, size_t data)
 	return data == (left < header->unit ? left : header->unit);
 }
 
+/* What a receiver can say of a message; the other statuses are its sender's own. */
+static bool is_answer(uint8_t status)
+{
+	return status == EFA_STATUS_OK ||
+	       (status >= EFA_STATUS_BAD_ADDRESS && status <= EFA_STATUS_UNKNOWN_PEER &&
+		status != EFA_STATUS_UNRESPONSIVE);
+}
+
+static bool is_reason(uint16_t reason)
+{
+	switch (reason) {
+#define REASON(name, value, text) case SIMHCA_REASON_##name:
+		SIMHCA_REASONS(REASON)
+#undef REASON
+		return true;
+	}
+	return false;
+}
+
 bool efa_wire_decode(const uint8_t *bytes, size_t payload, struct efa_wire_header *header)
 {
 	struct layout layout;
@@ -88,7 +108,12 @@ bool efa_wire_decode(const uint8_t *bytes, size_t payload, struct efa_wire_heade
 	};
 	if (header->kind < EFA_WIRE_SEND || header->kind > EFA_WIRE_DATA ||
 	    header->length > EFA_WIRE_PARCEL || header->src_qpn > UINT16_MAX ||
-	    header->status > EFA_STATUS_UNREACHABLE)
+	    !is_answer(header->status))
 		return false;
+	if (header->kind == EFA_WIRE_WRITE &&
+	    (header->total < header->length || header->total > SIMHCA_EFA_RDMA))
+		return false;
+	if (!is_reason(header->reason))
+		header->reason = SIMHCA_REASON_NONE;
 	return is_whole(header, payload - sizeof(layout));
 }

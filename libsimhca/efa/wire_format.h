@@ -36,7 +36,7 @@ struct efa_wire_header {
 	/* From one QP to another: parcels of a flow are numbered from 0. A newer one is larger. */
 	uint64_t flow;
 	uint32_t number;
-	uint16_t reason; /* ANSWER: enum simhca_reason */
+	uint16_t reason; /* ANSWER: enum simhca_reason; 0: none that is known here */
 	uint16_t unit;	 /* bytes in each packet of the parcel but the last */
 	uint32_t length; /* of the parcel, bytes */
 	uint32_t offset; /* of what this packet has of it */

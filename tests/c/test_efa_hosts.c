@@ -497,11 +497,11 @@ static void headers_come_back(void **state)
 {
 	const struct efa_wire_header header = { .kind = EFA_WIRE_WRITE,
 						.has_imm = true,
-						.status = 3,
+						.status = EFA_STATUS_RNR,
 						.src_qpn = 0x1234,
 						.flow = 0x0123456789abcdef,
 						.number = 0xfedcba98,
-						.reason = 77,
+						.reason = SIMHCA_REASON_RECV_TOO_SHORT,
 						.unit = 4040,
 						.length = 8192,
 						.offset = 4040,
@@ -544,7 +544,7 @@ static void what_is_let_through_has_its_place(void **state)
 	uint8_t bytes[EFA_WIRE_HEADER];
 
 	srandom(5);
-	for (uint32_t i = 0; i < 300000; i++) {
+	for (uint32_t i = 0; i < 1000000; i++) {
 		const struct efa_wire_header random_one = {
 			.kind = (enum efa_wire_kind)(random() % 8),
 			.status = (uint8_t)(random() % 20),
@@ -552,6 +552,9 @@ static void what_is_let_through_has_its_place(void **state)
 			.unit = (uint16_t)(random() % 3 ? random() % 300 : random()),
 			.length = (uint32_t)random() % 10000,
 			.offset = (uint32_t)random() % 4 * (uint32_t)(random() % 300),
+			.reason = (uint16_t)random(),
+			.total = (uint32_t)random() % 3 ? (uint32_t)random() % 10000
+							: (uint32_t)random(),
 		};
 		size_t data = (size_t)random() % 300;
 
@@ -562,7 +565,12 @@ static void what_is_let_through_has_its_place(void **state)
 		assert_in_range(h.kind, EFA_WIRE_SEND, EFA_WIRE_DATA);
 		assert_in_range(h.length, 0, EFA_WIRE_PARCEL);
 		assert_in_range(h.src_qpn, 0, 0xffff);
-		assert_in_range(h.status, 0, EFA_STATUS_UNREACHABLE);
+		assert_true(!h.status || (h.status >= EFA_STATUS_BAD_ADDRESS &&
+					  h.status != EFA_STATUS_UNRESPONSIVE &&
+					  h.status <= EFA_STATUS_UNKNOWN_PEER));
+		assert_string_not_equal(simhca_reason_text(h.reason), "unknown reason");
+		if (h.kind == EFA_WIRE_WRITE)
+			assert_in_range(h.total, h.length, SIMHCA_EFA_RDMA);
 		if (!efa_wire_has_data(h.kind)) {
 			assert_int_equal(data, 0);
 			continue;
