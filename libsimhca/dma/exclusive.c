@@ -198,15 +198,41 @@ void simhca_exclusive_written(struct simhca_writers *there)
 		atomic_fetch_sub(&there->device, 1);
 }
 
+static bool is_used(const struct simhca_exclusive *exclusive, uint32_t i)
+{
+	return atomic_load(&exclusive->used[i / 64]) >> i % 64 & 1;
+}
+
 /* Of those that QPs have: what others say is not believed. */
 static bool are_idle(const struct simhca_exclusive *exclusive, const struct simhca_writers *there)
 {
 	bool at_work = false;
 
 	for (uint32_t i = 0; i < SIMHCA_WRITERS && !at_work; i++)
-		at_work = atomic_load(&exclusive->used[i / 64]) >> i % 64 & 1 &&
-			  atomic_load(&there->writer[i].at_work);
+		at_work = is_used(exclusive, i) && atomic_load(&there->writer[i].at_work);
 	return !at_work;
+}
+
+/*
+ * But programs do believe it, as they know no better. So while the atomicity's lock keeps our own
+ * writes off, and nobody is given a writer: what is said of those that nobody has is put right.
+ */
+static void put_right(struct simhca_exclusive *exclusive, struct simhca_writers *there)
+{
+	uint32_t count = 0;
+
+	if (pthread_mutex_trylock(&exclusive->lock))
+		return; /* with the next atomic */
+	for (uint32_t i = 0; i < SIMHCA_WRITERS; i++)
+		if (is_used(exclusive, i))
+			count = i + 1;
+		else if (atomic_load(&there->writer[i].at_work))
+			atomic_store(&there->writer[i].at_work, 0);
+	if (atomic_load(&there->count) != count)
+		atomic_store(&there->count, count);
+	if (atomic_load(&there->device))
+		atomic_store(&there->device, 0);
+	pthread_mutex_unlock(&exclusive->lock);
 }
 
 /* From whom has it, once that one's atomic is done; it may have been handed over by now. */
@@ -233,6 +259,7 @@ bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
 	for (uint32_t looks = 0; (there = shared(exclusive)); looks++) {
 		if (acquire(there) && are_idle(exclusive, there)) {
 			exclusive->busy_since_ns = 0;
+			put_right(exclusive, there);
 			return true;
 		}
 		now = simhca_now_ns();
@@ -271,15 +298,17 @@ bool simhca_exclusive_add_writer(const struct simhca_mm *mm, struct simhca_steps
 	*writer = (struct simhca_steps_writer){ 0 };
 	if (!there || atomic_load(&exclusive->by_device))
 		return true;
-	while (i < SIMHCA_WRITERS && atomic_load(&exclusive->used[i / 64]) >> i % 64 & 1)
+	while (i < SIMHCA_WRITERS && is_used(exclusive, i))
 		i++;
 	if (i == SIMHCA_WRITERS)
 		return false;
+	pthread_mutex_lock(&exclusive->lock);
 	atomic_store(&there->writer[i].at_work, 0);
 	/* seq_cst: before anybody is told of it. */
 	atomic_fetch_or(&exclusive->used[i / 64], 1ull << i % 64);
 	if (atomic_load(&there->count) <= i)
 		atomic_store(&there->count, i + 1);
+	pthread_mutex_unlock(&exclusive->lock);
 	mm->atomicity->users++;
 	*writer = (struct simhca_steps_writer){ mm->atomicity, i };
 	return true;

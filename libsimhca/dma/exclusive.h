@@ -32,7 +32,7 @@ struct simhca_exclusive {
 	_Atomic uint64_t used[4]; /* bit n: a QP has writer n */
 	uint64_t
 		busy_since_ns; /* an atomic waits for programs; 0: none. Under the atomicity's lock */
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of what follows, and while a QP is given a writer */
 	bool begun, told;
 	struct simhca_steps_seen *seen; /* steps under way then */
 };

@@ -34,16 +34,6 @@ static bool exclude(struct simhca_writers *there, uint32_t name)
 	return false;
 }
 
-/* Those who write look at the holder as well: no new ones begin. */
-static bool are_idle(const struct simhca_writers *there)
-{
-	bool idle = false;
-
-	for (int i = 0; i < LOOKS && !idle; i++)
-		idle = simhca_writers_are_idle(there);
-	return idle;
-}
-
 static struct simhca_atomic_op operation(const struct simhca_step_message *msg)
 {
 	const struct simhca_send_wqe *wqe = &msg->wqe;
@@ -86,7 +76,7 @@ bool simhca_step_atomic(const struct simhca_step *step, uint32_t name,
 
 	if (!exclude(there, name))
 		return false;
-	done = are_idle(there) && change(step, name, msg, &msg->old);
+	done = simhca_writers_are_idle(there, LOOKS) && change(step, name, msg, &msg->old);
 	simhca_writers_admit(there, name);
 	return done;
 }

@@ -75,16 +75,22 @@ static inline void simhca_writers_admit(struct simhca_writers *there, uint32_t n
 						memory_order_release, memory_order_relaxed);
 }
 
-/* Once they are excluded: whether none is at work. */
-static inline bool simhca_writers_are_idle(const struct simhca_writers *there)
+/*
+ * Once they are excluded: whether all were seen idle, in no more looks at those at work than that.
+ * Who was, finds the holder when it begins again. Others can say that there are more, and that all
+ * are at work: the looks are for all of them together.
+ */
+static inline bool simhca_writers_are_idle(const struct simhca_writers *there, uint32_t looks)
 {
 	/* seq_cst: see above; it acquires what was written. */
 	uint32_t count = atomic_load(&there->count);
-	bool at_work = atomic_load(&there->device);
 
-	for (uint32_t i = 0; i < count && i < SIMHCA_WRITERS && !at_work; i++)
-		at_work = atomic_load(&there->writer[i].at_work);
-	return !at_work;
+	while (looks && atomic_load(&there->device))
+		looks--;
+	for (uint32_t i = 0; i < count && i < SIMHCA_WRITERS; i++)
+		while (looks && atomic_load(&there->writer[i].at_work))
+			looks--;
+	return looks;
 }
 
 #endif

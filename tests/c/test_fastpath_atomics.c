@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/fabric.h"
 #include "fastpath_scene.h"
 
 #define HIGH 32 /* bits of a word that are written; the lower ones are added to */
@@ -430,6 +431,61 @@ static void who_stays_in_a_write(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/* How long a program tries an atomic that it leaves to the device, at best. */
+static uint64_t tried_for(struct scene *scene)
+{
+	uint64_t least = UINT64_MAX, now;
+
+	for (int i = 0; i < 10; i++) {
+		now = simhca_now_ns();
+		assert_false(simhca_step(&scene->step));
+		now = simhca_now_ns() - now;
+		least = now < least ? now : least;
+	}
+	return least;
+}
+
+/*
+ * One says of writers that nobody has that there are many, and all at work, and of the device: a
+ * program tries no longer for that, and the device's next atomic puts it right.
+ */
+static void who_lies_of_others(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct simhca_writers *there = scene.step.peer.writing.there;
+	uint32_t count = there->count;
+	uint64_t of_one;
+
+	put_add(&scene, 1);
+	atomic_store(&there->writer[0].at_work, 1);
+	of_one = tried_for(&scene);
+	atomic_store(&there->writer[0].at_work, 0);
+	atomic_store(&there->count, SIMHCA_WRITERS);
+	atomic_store(&there->writer[SIMHCA_WRITERS - 1].at_work, 1);
+	assert_true(tried_for(&scene) < 20 * of_one);
+	for (uint32_t i = count; i < SIMHCA_WRITERS; i++)
+		atomic_store(&there->writer[i].at_work, 1);
+	assert_true(tried_for(&scene) < 20 * of_one);
+	atomic_store(&there->device, 1);
+	ring_doorbell(scene.pair->a.client, scene.pair->a.qp->doorbell);
+	completes_in_time(scene.pair);
+	assert_int_equal(there->count, count);
+	assert_int_equal(there->device, 0);
+	for (uint32_t i = 0; i < SIMHCA_WRITERS; i++)
+		assert_int_equal(there->writer[i].at_work, 0);
+	put_add(&scene, 1);
+	assert_true(simhca_step(&scene.step));
+	fastpath_completes(scene.pair->a.send_cq);
+	assert_int_equal(*scene.word, 2);
+
+	/* Likewise that there are none. */
+	atomic_store(&there->count, 0);
+	device_adds(&scene, fastpath_rc_pair(*state, false), 1);
+	run_until_idle(*state);
+	assert_int_equal(there->count, count);
+	fastpath_detach(&scene.step);
+}
+
 /* ------------------------------------------------------------------------------- at once */
 
 #define ROUNDS 3000
@@ -599,6 +655,7 @@ int main(void)
 		cmocka_unit_test(who_comes_back_late),
 		HERE(who_stays_in_an_atomic),
 		HERE(who_stays_in_a_write),
+		HERE(who_lies_of_others),
 		HERE(at_once),
 		HERE(how_many_may_write),
 		HERE(a_datagram),
