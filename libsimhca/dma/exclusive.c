@@ -19,7 +19,8 @@
  */
 #define TRY_NS (50u * 1000u)
 #define STAYS_NS (1000u * 1000u * 1000u)
-#define YIELDS 64 /* then it sleeps in between: */
+#define AGAIN_NS (STAYS_NS / 10) /* after so long it is not that atomic which is tried again */
+#define YIELDS 64		 /* then it sleeps in between: */
 #define PAUSE_NS (50 * 1000)
 
 void simhca_exclusive_init(struct simhca_exclusive *exclusive)
@@ -258,7 +259,7 @@ bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
 	*stays = false;
 	for (uint32_t looks = 0; (there = shared(exclusive)); looks++) {
 		if (acquire(there) && are_idle(exclusive, there)) {
-			exclusive->busy_since_ns = 0;
+			exclusive->tried_ns = 0;
 			put_right(exclusive, there);
 			return true;
 		}
@@ -270,8 +271,9 @@ bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
 	}
 	if (!there)
 		return true;
-	if (!exclusive->busy_since_ns)
+	if (since - exclusive->tried_ns > AGAIN_NS)
 		exclusive->busy_since_ns = since;
+	exclusive->tried_ns = now;
 	*stays = now - exclusive->busy_since_ns > STAYS_NS;
 	if (*stays)
 		atomic_store(&there->holder, 0);

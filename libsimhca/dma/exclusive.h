@@ -30,8 +30,9 @@ struct simhca_exclusive {
 	_Atomic(struct simhca_writers *) there;
 	int fd;			  /* of that */
 	_Atomic uint64_t used[4]; /* bit n: a QP has writer n */
-	uint64_t
-		busy_since_ns; /* an atomic waits for programs; 0: none. Under the atomicity's lock */
+	/* An atomic waits for programs since then, and was tried in vain last; 0: none waits. Under
+	 * the atomicity's lock. */
+	uint64_t busy_since_ns, tried_ns;
 	pthread_mutex_t lock; /* of what follows, and while a QP is given a writer */
 	bool begun, told;
 	struct simhca_steps_seen *seen; /* steps under way then */

@@ -431,6 +431,28 @@ static void who_stays_in_a_write(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/* Two atomics that wait for a moment each, the second long after the first was given up. */
+static void who_is_at_work_now_and_then(void **state)
+{
+	struct scene scene = scene_new(*state);
+	_Atomic uint32_t *at_work = &scene.step.peer.writing.mine->at_work;
+	struct pair *other = fastpath_rc_pair(*state, false);
+
+	atomic_store(at_work, 1);
+	device_adds(&scene, other, 1);
+	run_until_idle(*state);
+	for (int i = 0; i < 12; i++)
+		test_nap(100 * 1000);
+	advance(*state, 1 * MSEC);
+	atomic_store(at_work, 0);
+	completes_in_time(other);
+	put_add(&scene, 1);
+	assert_true(simhca_step(&scene.step)); /* nothing was taken back */
+	fastpath_completes(scene.pair->a.send_cq);
+	assert_int_equal(*scene.word, 2);
+	fastpath_detach(&scene.step);
+}
+
 /* How long a program tries an atomic that it leaves to the device, at best. */
 static uint64_t tried_for(struct scene *scene)
 {
@@ -655,6 +677,7 @@ int main(void)
 		cmocka_unit_test(who_comes_back_late),
 		HERE(who_stays_in_an_atomic),
 		HERE(who_stays_in_a_write),
+		HERE(who_is_at_work_now_and_then),
 		HERE(who_lies_of_others),
 		HERE(at_once),
 		HERE(how_many_may_write),
