@@ -102,6 +102,25 @@ static bool begin(struct simhca_atomicity *atomicity)
 	return true;
 }
 
+/*
+ * Whether the steps seen have ended. A program that stays in one, or says so, holds nobody up for
+ * longer than one that stays in an atomic: it can write there at any time, but so it could anyway.
+ */
+static bool have_ended(struct simhca_atomicity *atomicity)
+{
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
+
+	if (simhca_steps_passed(atomicity->fabric, exclusive->seen))
+		return true;
+	if (simhca_now_ns() - exclusive->seen_ns <= STAYS_NS)
+		return false;
+	simhca_log(atomicity->fabric, SIMHCA_LOG_WARNING,
+		   "a program has stayed in a step that writes to the memory of process %d for a "
+		   "second: atomics there do not wait for it, and are not atomic if it goes on",
+		   (int)atomicity->pid);
+	return true;
+}
+
 bool simhca_is_exclusive(struct simhca_atomicity *atomicity)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
@@ -115,9 +134,11 @@ bool simhca_is_exclusive(struct simhca_atomicity *atomicity)
 	if (pthread_mutex_trylock(&exclusive->lock))
 		return false;
 	yes = atomic_load_explicit(&exclusive->yes, memory_order_relaxed);
-	if (!yes && begin(atomicity) && !exclusive->seen)
+	if (!yes && begin(atomicity) && !exclusive->seen) {
 		exclusive->seen = simhca_steps_see(atomicity->fabric, atomicity->pid);
-	if (exclusive->seen && simhca_steps_passed(atomicity->fabric, exclusive->seen)) {
+		exclusive->seen_ns = simhca_now_ns();
+	}
+	if (exclusive->seen && have_ended(atomicity)) {
 		yes = true;
 		free(exclusive->seen);
 		exclusive->seen = NULL;

@@ -35,12 +35,16 @@ struct simhca_exclusive {
 	uint64_t busy_since_ns, tried_ns;
 	pthread_mutex_t lock; /* of what follows, and while a QP is given a writer */
 	bool begun, told;
-	struct simhca_steps_seen *seen; /* steps under way then */
+	struct simhca_steps_seen *seen; /* steps under way then: */
+	uint64_t seen_ns;
 };
 
 void simhca_exclusive_init(struct simhca_exclusive *exclusive);
 void simhca_exclusive_end(struct simhca_atomicity *atomicity);
-/* Whether an atomic may be tried. False: not yet; to be asked again. Never waits. */
+/*
+ * Whether an atomic may be tried. False: not yet; to be asked again, and steps that are under way
+ * for a second then are not waited for. Never waits itself.
+ */
 bool simhca_is_exclusive(struct simhca_atomicity *atomicity);
 
 /*

@@ -124,6 +124,17 @@ bool simhca_execute_read(struct simhca_request *request)
 	       simhca_read_respond(request);
 }
 
+/* Programs write there, and may have no CPU: it does not count as lost, but on the wire. */
+static void not_yet(struct simhca_request *request)
+{
+	if (request->packet->remote) {
+		simhca_reply_not_accepted(request, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+	} else {
+		simhca_reply_not_accepted(request, SIMHCA_LATE, SIMHCA_REASON_NONE);
+		request->handover.delay_ns = LATER_NS;
+	}
+}
+
 /* The 8 bytes at packet->va that an atomic or an atomic write is about. */
 static bool atomic_target(struct simhca_request *request, uint32_t access,
 			  struct simhca_sgl *target)
@@ -141,7 +152,7 @@ static bool atomic_target(struct simhca_request *request, uint32_t access,
 		return false;
 	}
 	if (!simhca_is_exclusive(target->seg[0].mm->atomicity)) {
-		simhca_reply_not_accepted(request, SIMHCA_BUSY, SIMHCA_REASON_NONE);
+		not_yet(request);
 		return false;
 	}
 	return simhca_memory_is_there(request, SIMHCA_RESPONDER_WRITE, target);
@@ -157,15 +168,10 @@ static bool change(struct simhca_request *request, const struct simhca_sgl *targ
 		simhca_own_done(request->qp, SIMHCA_RESPONDER_WRITE);
 		return true;
 	}
-	if (reason != SIMHCA_REASON_NONE) {
+	if (reason != SIMHCA_REASON_NONE)
 		simhca_memory_failed(request, SIMHCA_RESPONDER_WRITE, target, reason);
-	} else if (request->packet->remote) {
-		simhca_reply_not_accepted(request, SIMHCA_BUSY, reason);
-	} else {
-		/* A program is at work there, and may have no CPU: it does not count as lost. */
-		simhca_reply_not_accepted(request, SIMHCA_LATE, reason);
-		request->handover.delay_ns = LATER_NS;
-	}
+	else
+		not_yet(request);
 	return false;
 }
 

@@ -431,6 +431,33 @@ static void who_stays_in_a_write(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/* What was taken back waits a second for who stays in a step as well, or says so for ever. */
+static void who_stays_in_a_step(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct pair *other = fastpath_rc_pair(*state, false);
+	struct simhca_cqe cqe;
+	bool done = false;
+
+	atomic_store(&scene.step.fastpath->guard, 1);
+	atomic_store(&scene.step.peer.writing.mine->at_work, 1);
+	device_adds(&scene, other, 1);
+	for (int i = 0; i < 5000 && !done; i++) {
+		test_nap(1000);
+		advance(*state, 1 * MSEC);
+		done = cq_poll(other->a.send_cq, &cqe);
+	}
+	assert_true(done && !cqe.status);
+	assert_int_equal(fastpath_usage(&other->a).retries, 0);
+	assert_int_equal(*scene.word, 1);
+	assert_int_equal(logged(*state, "a program has stayed in a step"), 1);
+	device_adds(&scene, other, 1);
+	fastpath_completes(other->a.send_cq); /* the others do not wait any more */
+	assert_int_equal(*scene.word, 2);
+	atomic_store(&scene.step.fastpath->guard, 2);
+	fastpath_detach(&scene.step);
+}
+
 /* Two atomics that wait for a moment each, the second long after the first was given up. */
 static void who_is_at_work_now_and_then(void **state)
 {
@@ -677,6 +704,7 @@ int main(void)
 		cmocka_unit_test(who_comes_back_late),
 		HERE(who_stays_in_an_atomic),
 		HERE(who_stays_in_a_write),
+		HERE(who_stays_in_a_step),
 		HERE(who_is_at_work_now_and_then),
 		HERE(who_lies_of_others),
 		HERE(at_once),
