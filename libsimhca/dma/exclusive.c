@@ -155,8 +155,9 @@ void simhca_exclusive_take_back(struct simhca_atomicity *atomicity)
 
 	pthread_mutex_lock(&exclusive->lock);
 	if (!exclusive->told) {
+		/* In this order: who finds that it is ours finds that steps are waited for. */
+		atomic_store(&exclusive->yes, false);
 		atomic_store(&exclusive->by_device, true);
-		atomic_store(&exclusive->yes, false); /* steps that have begun are waited for */
 		free(exclusive->seen);
 		exclusive->seen = NULL;
 		begin(atomicity);
@@ -173,11 +174,11 @@ void simhca_exclusive_take_back(struct simhca_atomicity *atomicity)
 /* NULL: nobody but the device writes there. */
 static struct simhca_writers *shared(const struct simhca_exclusive *exclusive)
 {
-	/* acquire: it is mapped. */
+	/* acquire: it is mapped; and what simhca_exclusive_take_back() has said before. */
 	struct simhca_writers *there =
 		atomic_load_explicit(&exclusive->there, memory_order_acquire);
 
-	return there && !atomic_load_explicit(&exclusive->by_device, memory_order_relaxed) ? there
+	return there && !atomic_load_explicit(&exclusive->by_device, memory_order_acquire) ? there
 											   : NULL;
 }
 
@@ -290,8 +291,9 @@ bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
 			break;
 		sched_yield();
 	}
+	/* Was it taken back since simhca_is_exclusive() was asked, steps are waited for again. */
 	if (!there)
-		return true;
+		return atomic_load(&exclusive->yes) || !atomic_load(&exclusive->there);
 	if (since - exclusive->tried_ns > AGAIN_NS)
 		exclusive->busy_since_ns = since;
 	exclusive->tried_ns = now;

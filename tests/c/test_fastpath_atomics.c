@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/fabric.h"
+#include "dma/dma.h"
 #include "fastpath_scene.h"
 
 #define HIGH 32 /* bits of a word that are written; the lower ones are added to */
@@ -458,6 +459,25 @@ static void who_stays_in_a_step(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/* Taken back after an atomic was let in, and before it is done: it waits for steps with the others. */
+static void what_is_taken_back_just_then(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct simhca_atomicity *atomicity = scene.pair->b.client->mm->atomicity;
+	bool stays;
+
+	assert_true(simhca_is_exclusive(atomicity));
+	atomic_store(&scene.step.fastpath->guard, 1);
+	simhca_exclusive_take_back(atomicity);
+	assert_false(simhca_exclusive_atomic(atomicity, &stays) || stays);
+	assert_false(simhca_is_exclusive(atomicity));
+	atomic_store(&scene.step.fastpath->guard, 2);
+	assert_true(simhca_is_exclusive(atomicity));
+	assert_true(simhca_exclusive_atomic(atomicity, &stays));
+	simhca_exclusive_done(atomicity);
+	fastpath_detach(&scene.step);
+}
+
 /* Two atomics that wait for a moment each, the second long after the first was given up. */
 static void who_is_at_work_now_and_then(void **state)
 {
@@ -705,6 +725,7 @@ int main(void)
 		HERE(who_stays_in_an_atomic),
 		HERE(who_stays_in_a_write),
 		HERE(who_stays_in_a_step),
+		HERE(what_is_taken_back_just_then),
 		HERE(who_is_at_work_now_and_then),
 		HERE(who_lies_of_others),
 		HERE(at_once),
