@@ -19,6 +19,8 @@
  */
 #define TRY_NS (50u * 1000u)
 #define STAYS_NS (1000u * 1000u * 1000u)
+#define REST 64			/* a write that has waited is worked off in so many times as long */
+#define BRIEF_NS (100u * 1000u) /* does not count: an atomic of a program that has a CPU */
 #define AGAIN_NS (STAYS_NS / 10) /* after so long it is not that atomic which is tried again */
 #define YIELDS 64		 /* then it sleeps in between: */
 #define PAUSE_NS (50 * 1000)
@@ -192,10 +194,34 @@ static void pause_after(uint32_t looks)
 		nanosleep(&moment, NULL);
 }
 
+/*
+ * Who holds writes up again and again for less than a second is one who stays as well. So what they
+ * have waited is summed up, and worked off while time passes; a second is the most that there is.
+ */
+static uint64_t may_wait(const struct simhca_exclusive *exclusive, uint64_t now)
+{
+	uint64_t worked_off = atomic_load(&exclusive->worked_off_ns);
+	uint64_t sum = worked_off > now ? (worked_off - now) / REST : 0;
+
+	return sum < STAYS_NS ? STAYS_NS - sum : 0;
+}
+
+static void has_waited(struct simhca_exclusive *exclusive, uint64_t since, uint64_t now)
+{
+	uint64_t worked_off = atomic_load(&exclusive->worked_off_ns), then;
+
+	if (now - since < BRIEF_NS)
+		return;
+	do
+		then = (worked_off > since ? worked_off : since) + (now - since) * REST;
+	while (!atomic_compare_exchange_weak(&exclusive->worked_off_ns, &worked_off, then));
+}
+
 struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity, bool *stays)
 {
-	struct simhca_writers *there = shared(&atomicity->exclusive);
-	uint64_t since = 0;
+	struct simhca_exclusive *exclusive = &atomicity->exclusive;
+	struct simhca_writers *there = shared(exclusive);
+	uint64_t since = 0, now = 0;
 	uint32_t holder;
 
 	*stays = false;
@@ -204,14 +230,17 @@ struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity
 	/* seq_cst, as simhca_writing_begin(). */
 	atomic_fetch_add(&there->device, 1);
 	for (uint32_t looks = 0; (holder = atomic_load(&there->holder)) && !*stays; looks++) {
-		since = since ? since : simhca_now_ns();
-		*stays = simhca_now_ns() - since > STAYS_NS;
+		now = simhca_now_ns();
+		since = since ? since : now;
+		*stays = now - since > may_wait(exclusive, since);
 		/* It was handed over for an atomic that is tried again later. */
 		if (holder == SIMHCA_OWNER_DEVICE || *stays)
 			atomic_compare_exchange_strong(&there->holder, &holder, 0);
 		else
 			pause_after(looks);
 	}
+	if (since)
+		has_waited(exclusive, since, now);
 	return there;
 }
 

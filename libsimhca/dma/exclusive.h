@@ -33,7 +33,8 @@ struct simhca_exclusive {
 	/* An atomic waits for programs since then, and was tried in vain last; 0: none waits. Under
 	 * the atomicity's lock. */
 	uint64_t busy_since_ns, tried_ns;
-	pthread_mutex_t lock; /* of what follows, and while a QP is given a writer */
+	_Atomic uint64_t worked_off_ns; /* when that is which writes have waited */
+	pthread_mutex_t lock;		/* of what follows, and while a QP is given a writer */
 	bool begun, told;
 	struct simhca_steps_seen *seen; /* steps under way then: */
 	uint64_t seen_ns;

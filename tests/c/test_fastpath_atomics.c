@@ -408,6 +408,38 @@ static void who_stays_in_an_atomic(void **state)
 	fastpath_detach(&scene.step);
 }
 
+static void *let_go_later(void *arg)
+{
+	for (int i = 0; i < 9; i++)
+		test_nap(50 * 1000);
+	atomic_store((_Atomic uint32_t *)arg, 0);
+	return NULL;
+}
+
+/* Likewise if it stays in one after the other, in each for less than a second. */
+static void who_stays_again_and_again(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct pair *other = fastpath_rc_pair(*state, false);
+	_Atomic uint32_t *holder = &scene.step.peer.writing.there->holder;
+
+	for (int i = 1; i <= 3; i++) {
+		pthread_t thread;
+
+		atomic_store(holder, SIMHCA_OWNER_PROGRAM | scene.pair->a.qp->qpn);
+		assert_int_equal(pthread_create(&thread, NULL, let_go_later, (void *)holder), 0);
+		rdma_write(&other->a, i, 0, 8, 0);
+		expect(other->a.send_cq, i, SUCCESS);
+		pthread_join(thread, NULL);
+		put_write(&scene, 7);
+		assert_int_equal(simhca_step(&scene.step), i < 3);
+		if (i < 3)
+			fastpath_completes(scene.pair->a.send_cq);
+	}
+	assert_int_equal(scene.step.fastpath->handed[SIMHCA_SLOW_MEMORY], 1);
+	fastpath_detach(&scene.step);
+}
+
 /* So it does if one says for ever that it writes: an atomic is late, but once. */
 static void who_stays_in_a_write(void **state)
 {
@@ -723,6 +755,7 @@ int main(void)
 		cmocka_unit_test(killed_at_each_store),
 		cmocka_unit_test(who_comes_back_late),
 		HERE(who_stays_in_an_atomic),
+		HERE(who_stays_again_and_again),
 		HERE(who_stays_in_a_write),
 		HERE(who_stays_in_a_step),
 		HERE(what_is_taken_back_just_then),
