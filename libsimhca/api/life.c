@@ -191,6 +191,9 @@ static void drop_mm(struct simhca_context *context, struct simhca_mm **link)
 
 void simhca_context_process_gone(struct simhca_context *context, pid_t pid)
 {
+	for (struct simhca_mm *mm = context->mms; mm; mm = mm->next)
+		if (mm->pid == pid)
+			simhca_mm_ended(mm);
 	if (context->pid == pid)
 		atomic_store_explicit(&context->orphaned, true, memory_order_relaxed);
 }

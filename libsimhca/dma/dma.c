@@ -310,8 +310,10 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 	ino_t ino = file ? file->st_ino : 0;
 	struct simhca_atomicity *atomicity;
 
+	/* Programs that wrote to a process keep what they shared with it, and pids are used again. */
 	for (atomicity = *list; atomicity; atomicity = atomicity->next)
-		if (atomicity->pid == pid && atomicity->dev == dev && atomicity->ino == ino)
+		if (atomicity->pid == pid && atomicity->dev == dev && atomicity->ino == ino &&
+		    atomic_load(&atomicity->alive))
 			break;
 	if (!atomicity) {
 		atomicity = calloc(1, sizeof(*atomicity));
@@ -328,7 +330,14 @@ static struct simhca_atomicity *get_atomicity(struct simhca_fabric *fabric, pid_
 		*list = atomicity;
 	}
 	atomicity->users++;
+	atomic_fetch_add(&atomicity->alive, 1);
 	return atomicity;
+}
+
+void simhca_mm_ended(struct simhca_mm *mm)
+{
+	if (!atomic_exchange(&mm->ended, true))
+		atomic_fetch_sub(&mm->atomicity->alive, 1);
 }
 
 void simhca_atomicity_put(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity)
@@ -413,6 +422,7 @@ void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm)
 		close(mm->pagemap);
 	if (mm->mem >= 0)
 		close(mm->mem);
+	simhca_mm_ended(mm);
 	simhca_atomicity_put(fabric, mm->atomicity);
 	if (mm->size)
 		simhca_release(fabric, mm->mapping, mm->size, -1);

@@ -50,7 +50,8 @@ struct simhca_atomicity {
 	dev_t dev;
 	ino_t ino;
 	uint32_t users;
-	uint32_t slot; /* SIMHCA_MM_SLOT() */
+	_Atomic uint32_t alive; /* mms whose process has not ended, as far as is known */
+	uint32_t slot;		/* SIMHCA_MM_SLOT() */
 	pthread_rwlock_t lock;
 	struct simhca_exclusive exclusive;
 	struct simhca_atomicity *next; /* in the fabric's list; control functions only */
@@ -66,11 +67,12 @@ struct simhca_mm {
 	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
 	_Atomic uint64_t
-		touched;  /* bytes of the mapping's pages, about, since they were let go of */
-	atomic_bool gone; /* the process has ended */
-	uint32_t regions; /* in it; control functions only */
-	int pagemap;	  /* its /proc/PID/pagemap; -1: unknown. Constant once the mm is used */
-	int mem;	  /* its /proc/PID/mem, likewise */
+		touched;   /* bytes of the mapping's pages, about, since they were let go of */
+	atomic_bool gone;  /* the process has ended, or its context */
+	atomic_bool ended; /* the process */
+	uint32_t regions;  /* in it; control functions only */
+	int pagemap;	   /* its /proc/PID/pagemap; -1: unknown. Constant once the mm is used */
+	int mem;	   /* its /proc/PID/mem, likewise */
 	struct simhca_engine *engine; /* AGENT: the engine that may wait for it */
 	struct simhca_agent *agent;
 	struct simhca_atomicity *atomicity;
@@ -147,6 +149,8 @@ struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, ui
 					uint64_t length, bool writable, bool ours);
 void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm);
 /* One fewer uses it. */
+/* Its process has ended: another one of that pid has another atomicity. */
+void simhca_mm_ended(struct simhca_mm *mm);
 void simhca_atomicity_put(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
 
 /*

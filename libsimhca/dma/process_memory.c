@@ -23,6 +23,7 @@
 static void is_gone(struct simhca_mm *mm)
 {
 	atomic_store_explicit(&mm->gone, true, memory_order_release);
+	simhca_mm_ended(mm);
 }
 
 /* Less than an entry of the page map is EINVAL, as long as there is a page map. */

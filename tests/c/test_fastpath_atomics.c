@@ -722,6 +722,31 @@ static void how_many_may_write(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/* Whoever has its file: that of a process that has ended is not the next one's of that pid. */
+static void a_pid_that_is_used_again(void **state)
+{
+	const pid_t pid = 1 << 22; /* nobody's */
+	struct simhca_context *context[] = { client_new(*state, 0)->context,
+					     client_new(*state, 0)->context };
+	struct simhca_mm *mm[2], *next;
+
+	for (int i = 0; i < 2; i++)
+		mm[i] = simhca_context_mm(context[i], pid);
+	assert_ptr_equal(mm[0]->atomicity, mm[1]->atomicity);
+	/* A context of it ends: the process is the same. */
+	simhca_mm_gone(mm[0]);
+	next = simhca_context_mm(context[0], pid);
+	assert_ptr_not_equal(next, mm[0]);
+	assert_ptr_equal(next->atomicity, mm[1]->atomicity);
+	simhca_mm_gone(next);
+	simhca_mm_gone(mm[1]);
+	for (int i = 0; i < 2; i++)
+		simhca_context_process_gone(context[i], pid);
+	next = simhca_context_mm(context[0], pid);
+	assert_ptr_not_equal(next->atomicity, mm[1]->atomicity);
+	assert_ptr_equal(simhca_context_mm(context[1], pid)->atomicity, next->atomicity);
+}
+
 /* A UD QP writes there as well. */
 static void a_datagram(void **state)
 {
@@ -763,6 +788,7 @@ int main(void)
 		HERE(who_lies_of_others),
 		HERE(at_once),
 		HERE(how_many_may_write),
+		HERE(a_pid_that_is_used_again),
 		HERE(a_datagram),
 	};
 
