@@ -12,7 +12,8 @@
  * SIMHCA_OWNER_WANTED to the holder, who hands it over in the end.
  *
  * Those who have it mapped can write what they like there, and spoil what is atomic in that
- * process's memory, which they could write to anyway. The device takes it back from who stays.
+ * process's memory, which they could write to anyway. The device takes it back from who stays, and
+ * puts `device`, `count` and writers that no QP has right while it does an atomic.
  */
 #ifndef SIMHCA_ABI_WRITERS_H
 #define SIMHCA_ABI_WRITERS_H
