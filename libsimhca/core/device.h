@@ -38,12 +38,12 @@ struct simhca_device {
 	struct efa_qp *_Atomic
 		*efa_qps; /* by QPN - 1, config.max_qp of them; NULL: no EFA device */
 	uint32_t next_efa_qp;
-	/*
-	 * Takes what comes by the wire for one of these. Inside the wire's lock; false: nobody wants
-	 * it. NULL: no context of it was opened yet.
-	 */
-	/* The path MTU on it, enum ibv_mtu; what programs see of it is EFA's. */
+	/* The path MTU of the wire, enum ibv_mtu; programs see EFA's own on a device of its kind. */
 	_Atomic uint32_t wire_mtu;
+	/*
+	 * Takes what comes by the wire for an EFA QP. Inside the wire's lock; false: nobody wants it.
+	 * NULL: no context of the device was opened yet.
+	 */
 	bool (*_Atomic efa_take)(struct simhca_device *device, const struct simhca_packet *packet,
 				 const uint8_t *payload,
 				 const struct simhca_wire_datagram *datagram);

@@ -116,8 +116,8 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       struct simhca_mover *mover, enum simhca_reason *reason);
 
 /*
- * The 8 bytes that seg begins with, changed in one go as seen by all device accesses; *old is what was there.
- * False with no reason: a program is at work there, and it is to be tried again.
+ * The 8 bytes that seg begins with, changed in one go as seen by all device accesses; *old is what
+ * was there. False with no reason: a program is at work there, and it is to be tried again.
  */
 bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old,
@@ -148,9 +148,9 @@ struct simhca_mm *simhca_mm_create(struct simhca_fabric *fabric, pid_t pid);
 struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, uint64_t offset,
 					uint64_t length, bool writable, bool ours);
 void simhca_mm_destroy(struct simhca_fabric *fabric, struct simhca_mm *mm);
-/* One fewer uses it. */
 /* Its process has ended: another one of that pid has another atomicity. */
 void simhca_mm_ended(struct simhca_mm *mm);
+/* One fewer uses it; it is freed with the last. */
 void simhca_atomicity_put(struct simhca_fabric *fabric, struct simhca_atomicity *atomicity);
 
 /*

@@ -136,7 +136,7 @@ static bool send_parcel(struct simhca_worker *worker, struct efa_qp *qp, struct 
 	return true;
 }
 
-/* It is due, and goes again, or nobody is there. Likewise. */
+/* Sends again what is due, or fails its flight. False: the flight has failed, and is gone. */
 static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_parcel *parcel,
 		   uint64_t now)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A step of a requester in the program that posts (simhca-abi-fastpath.h): RC and UC SEND and
- * RDMA WRITE, READ and atomics, and UD SEND, to a peer on the same device, whole messages at a time. It
- * stands alone: no lock, no log, nothing of the device but what both share.
+ * RDMA WRITE, READ and atomics, and UD SEND, to a peer on the same device, whole messages at a
+ * time. It stands alone: no lock, no log, nothing of the device but what both share.
  */
 #ifndef LIBSIMHCA_STEP_H
 #define LIBSIMHCA_STEP_H

@@ -405,7 +405,7 @@ static void one_asks_for_all_that_wait(void **state)
 	expect_idle(world, end);
 }
 
-/* A receiver that posts one at a time has each taken soon. */
+/* A receiver that posts one at a time is not left waiting for what it has room for. */
 static void a_slow_receiver_is_kept_busy(void **state)
 {
 	struct world *world = *state;

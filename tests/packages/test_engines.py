@@ -80,9 +80,9 @@ def begun(tree, runtime_dir, sockets):
     """The engines, until the tests are over."""
     (tree.path / "etc/cdi").mkdir(exist_ok=True)
     run(SIMHCA, "cdi", "--output", tree.path / "etc/cdi/simhca.json", "--runtime-dir", runtime_dir)
-    shutil.copy(ROOT / "tests/packages/engines.sh", tree.path / "root")
+    shutil.copy(ROOT / "tests/packages/engines.sh", tree.path)
     command = [ROOT / "scripts/chroot", "run", "--offline", "--bind", runtime_dir, "--bind", BUILD, "--bind", sockets,
-               tree.path, "/root/engines.sh", sockets, *COMMANDS]
+               tree.path, "/engines.sh", sockets, *COMMANDS]
     log = pathlib.Path(sockets, "log")
     with log.open("w") as file, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file) as process:
         try:
