@@ -3,7 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/guard.h"
 #include "core/handles.h"
+#include "engine/engine.h"
+#include "engine/engine_impl.h"
 #include "link/wire/congestion.h"
 #include "link/wire/inbox.h"
 #include "proto/qp.h"
@@ -11,6 +14,7 @@
 #include "wire_scene.h"
 
 #define MARKED 3 /* of a traffic class; RFC 3168 */
+#define READ_BYTES (1u << 20)
 
 static void comes_marked(const struct net *net, const struct simhca_packet *packet)
 {
@@ -78,6 +82,91 @@ static void a_full_network_for_who_is_busy(void **state)
 	run_until_idle(*state); /* nothing else tells of it: the QP looks again by itself */
 	expect(net.side->recv_cq, 1, SUCCESS);
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_CNP_SENT), 1);
+}
+
+/* One turn of the task that is next, as an engine's loop gives it. False: there is none. */
+static bool take_turn(struct simhca_engine *engine)
+{
+	struct simhca_worker *worker = &engine->by_hand;
+	struct simhca_task *task;
+
+	simhca_guard_enter(&worker->guard);
+	task = simhca_next_task(engine);
+	if (task && task->run(worker, task))
+		simhca_engine_schedule(engine, task);
+	simhca_guard_leave(&worker->guard);
+	return task;
+}
+
+/*
+ * As long as somebody has its responder, it does not go on with the response to a READ; it looks again
+ * by itself, and sends the rest after that.
+ */
+static void a_response_of_who_is_busy(void **state)
+{
+	struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
+	struct simhca_engine *engine = net.world->engine[0];
+	struct simhca_packet packet;
+	uint64_t sent;
+
+	net.options.psn = FIRST_PSN;
+	net.options.path_mtu = IBV_MTU_256;
+	net.options.buffer = READ_BYTES;
+	net.side = side_new(client_new(*state, 0), &net.options);
+	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+	run_until_idle(*state);
+	sent = net_stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+	packet = a_read(&net, 0);
+	packet.dma_length = READ_BYTES;
+	comes(&net, ELSEWHERE, &packet, 0);
+	assert_true(take_turn(engine));
+	assert_true(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS) > sent);
+	assert_true(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS) < sent + READ_BYTES / MTU);
+	assert_true(simhca_qp_begin_responder(object_of(&net)));
+	for (int turns = 0; turns < 4; turns++)
+		assert_true(take_turn(engine));
+	simhca_qp_end_responder(object_of(&net));
+	run_until_idle(*state);
+	assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS) - sent, READ_BYTES / MTU);
+}
+
+static void time_goes_on(const struct net *net, uint64_t ns)
+{
+	atomic_fetch_add_explicit(&net->world->now, ns, memory_order_relaxed);
+	rounds(net->world, 4);
+}
+
+/*
+ * A packet that meets a responder which somebody has is tried again for 10 ms since it came, also if the QP
+ * was busy before.
+ */
+static void a_packet_for_who_is_busy(void **state)
+{
+	static const struct {
+		unsigned int before,
+			after; /* ms that it is held until the packet comes, and from then on */
+		bool lost;
+	} held[] = { { 0, 9, false }, { 0, 11, true }, { 6, 9, false }, { 6, 11, true } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
+		struct net net = net_new(state, IBV_QPT_RC);
+		const struct simhca_packet packet = a_send(&net, 0, 0);
+
+		run_until_idle(*state);
+		assert_true(simhca_qp_begin_responder(object_of(&net)));
+		simhca_engine_schedule(net.world->engine[0], &object_of(&net)->task);
+		rounds(*state, 4);
+		time_goes_on(&net, held[i].before * MSEC);
+		comes(&net, ELSEWHERE, &packet, 0);
+		rounds(*state, 4);
+		time_goes_on(&net, held[i].after * MSEC);
+		simhca_qp_end_responder(object_of(&net));
+		run_until_idle(*state);
+		if (held[i].lost)
+			expect_none(net.side->recv_cq);
+		else
+			expect(net.side->recv_cq, 1, SUCCESS);
+	}
 }
 
 /* Who is told sends less at a time, if it is his peer who says so. */
@@ -441,6 +530,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_THE_WIRE(a_full_network),
 		ON_THE_WIRE(a_full_network_for_who_is_busy),
+		ON_THE_WIRE(a_response_of_who_is_busy),
+		ON_THE_WIRE(a_packet_for_who_is_busy),
 		ON_THE_WIRE(a_notification),
 		ON_THE_WIRE(a_read_asks_for_less),
 		ON_THE_WIRE(a_marked_response),

@@ -244,7 +244,7 @@ static bool deliver_one(struct simhca_worker *worker, struct simhca_qp *qp, bool
 		    .outcome == SIMHCA_BUSY) {
 		*owed = false;
 		/* Who holds the responder does not send what is owed. */
-		*again = may_wait(worker, &qp->wire.busy_since);
+		*again |= may_wait(worker, &qp->wire.busy_since);
 	} else {
 		qp->wire.busy_since = 0;
 	}
