@@ -376,18 +376,28 @@ static enum supervised_outcome refuse_attributes(struct call *call)
 
 /* ------------------------------------------------------------------------------ open devices */
 
+/* The first argument, to be closed, if it is a device; else negative. */
+static int borrow_device(struct call *call, struct device_name *device)
+{
+	int fd = call_borrow(&call->caller, (int)call->notif->data.args[0]);
+
+	if (fd < 0 || device_of_fd(fd, device))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 static enum supervised_outcome control(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
-	int fd = call_borrow(&call->caller, (int)args[0]);
 	void *argument = (void *)(uintptr_t)args[2];
 	struct device_name device;
+	int fd = borrow_device(call, &device);
 	enum supervised_outcome outcome = CALL_CONTINUES;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (device_of_fd(fd, &device) && !device_is_rdma_cm(&device) &&
-	    device_is_umad(&device) == umad_is_ioctl(args[1]))
+	if (!device_is_rdma_cm(&device) && device_is_umad(&device) == umad_is_ioctl(args[1]))
 		outcome = call_answer(
 			call, device_is_umad(&device)
 				      ? umad_ioctl(&call->caller, fd, args[1], argument)
@@ -405,13 +415,13 @@ static bool would_wait(int fd, ssize_t ret)
 static enum supervised_outcome read_message(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
-	int fd = call_borrow(&call->caller, (int)args[0]);
 	struct device_name device;
+	int fd = borrow_device(call, &device);
 	ssize_t ret;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (!device_of_fd(fd, &device) || !device_is_umad(&device)) {
+	if (!device_is_umad(&device)) {
 		close(fd);
 		return CALL_CONTINUES;
 	}
@@ -425,13 +435,13 @@ static enum supervised_outcome read_message(struct call *call)
 static enum supervised_outcome write_command(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
-	int fd = call_borrow(&call->caller, (int)args[0]);
 	struct device_name device;
+	int fd = borrow_device(call, &device);
 	ssize_t ret;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (!device_of_fd(fd, &device) || !device_has_write(&device)) {
+	if (!device_has_write(&device)) {
 		close(fd);
 		return CALL_CONTINUES;
 	}

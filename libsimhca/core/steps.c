@@ -200,13 +200,24 @@ void simhca_steps_end_with(struct simhca_fabric *fabric, pid_t pid)
 
 /* ------------------------------------------------------------------- those under way */
 
+/* A step that was seen. */
+struct one_seen {
+	const struct simhca_steps *steps; /* to compare; it may be gone */
+	uint32_t guard;
+};
+
 struct simhca_steps_seen {
 	uint32_t count;
-	struct {
-		const struct simhca_steps *steps; /* to compare; it may be gone */
-		uint32_t guard;
-	} one[];
+	struct one_seen one[]; /* in the order of their addresses */
 };
+
+static int compare_seen(const void *a, const void *b)
+{
+	uintptr_t steps_a = (uintptr_t)((const struct one_seen *)a)->steps;
+	uintptr_t steps_b = (uintptr_t)((const struct one_seen *)b)->steps;
+
+	return (steps_a > steps_b) - (steps_a < steps_b);
+}
 
 struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t pid)
 {
@@ -228,18 +239,20 @@ struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t p
 		seen->one[seen->count++].guard = guard;
 	}
 	pthread_rwlock_unlock(&fabric->lock);
+	if (seen)
+		qsort(seen->one, seen->count, sizeof(seen->one[0]), compare_seen);
 	return seen;
 }
 
 static bool is_under_way(const struct simhca_steps *steps, const struct simhca_steps_seen *seen)
 {
-	for (uint32_t i = 0; i < seen->count; i++)
-		/* acquire: the step's accesses are over when we go on. */
-		if (seen->one[i].steps == steps && !atomic_load(&steps->context->dead) &&
-		    atomic_load_explicit(&steps->mem->guard, memory_order_acquire) ==
-			    seen->one[i].guard)
-			return true;
-	return false;
+	const struct one_seen key = { .steps = steps };
+	const struct one_seen *one =
+		bsearch(&key, seen->one, seen->count, sizeof(seen->one[0]), compare_seen);
+
+	/* acquire: the step's accesses are over when we go on. */
+	return one && !atomic_load(&steps->context->dead) &&
+	       atomic_load_explicit(&steps->mem->guard, memory_order_acquire) == one->guard;
 }
 
 bool simhca_steps_passed(struct simhca_fabric *fabric, const struct simhca_steps_seen *seen)

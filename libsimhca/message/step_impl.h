@@ -3,6 +3,7 @@
 #ifndef LIBSIMHCA_STEP_IMPL_H
 #define LIBSIMHCA_STEP_IMPL_H
 
+#include <assert.h>
 #include <sys/uio.h>
 
 #include "message/done.h"
@@ -46,6 +47,12 @@ struct simhca_step_message {
 	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
 	struct simhca_recv recv;
 };
+
+/* The three below compare: these are the opcodes that the fast path carries, in this order. */
+static_assert(SIMHCA_PKT_WRITE < SIMHCA_PKT_READ && SIMHCA_PKT_READ < SIMHCA_PKT_COMPARE_SWAP &&
+		      SIMHCA_PKT_COMPARE_SWAP < SIMHCA_PKT_FETCH_ADD &&
+		      SIMHCA_PKT_FETCH_ADD < SIMHCA_PKT_ATOMIC_WRITE,
+	      "enum simhca_packet_op has another order");
 
 /* Of what the fast path carries: whether an answer brings data, or none but an answer counts. */
 static inline bool simhca_step_is_read_like(const struct simhca_step_message *msg)

@@ -46,9 +46,10 @@ struct session {
 	struct owner owner; /* who connected */
 	struct answer_set answers;
 	ev_io io;
-	ev_timer pause;	 /* until its process's descriptors have been closed */
-	bool pidfds;	 /* of senders are asked for (datagram.h) */
-	bool said_again; /* the last command comes once more */
+	ev_timer pause;	      /* until its process's descriptors have been closed */
+	bool pidfds;	      /* of senders are asked for (datagram.h) */
+	bool said_again;      /* the last command comes once more */
+	double said_again_at; /* monotonic, in seconds; 0: never */
 	struct event_set events;
 	struct process_use *processes;
 	struct session *prev, *next; /* in the device's list */

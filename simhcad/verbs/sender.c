@@ -3,9 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/monotonic.h"
 #include "sender.h"
 #include "session/daemon.h"
 #include "session/session.h"
+
+/* So long pidfds stay on for who was told to send once more, whoever else sends meanwhile. */
+#define AGAIN_S 1.0
 
 /* Looking at a process whose memory is used for the first time. */
 struct look {
@@ -39,7 +43,8 @@ int sender_know(struct session *session, struct request *request, bool *reachabl
 	if (!request->gone && process_is_known(table, request->pid, reachable) &&
 	    (session->pidfds || (look && look->lives) ||
 	     process_is_used(session->processes, request->pid))) {
-		session_ask_for_pidfds(session, false);
+		if (session->pidfds && monotonic_s() - session->said_again_at > AGAIN_S)
+			session_ask_for_pidfds(session, false);
 		return 0;
 	}
 	if (look && look->lives && look->look.blind) {
@@ -51,6 +56,7 @@ int sender_know(struct session *session, struct request *request, bool *reachabl
 	if (!session->pidfds) {
 		session_ask_for_pidfds(session, true);
 		session->said_again = true;
+		session->said_again_at = monotonic_s();
 		return simhca_why(why, SIMHCA_CMD_SAY_AGAIN,
 				  "the process that has sent this is to be known first");
 	}

@@ -611,6 +611,32 @@ def test_a_process_that_is_not_known(daemon):
     client.ok(REG_MR, region)
 
 
+def test_a_process_that_is_not_known_among_others(daemon):
+    """Between its two attempts one that is known sends as well, and takes no proof from it."""
+    client = daemon.client()
+    close_all(client.open())
+    client.ok(ALLOC_PD)
+    buffer = array.array("B", bytes(4096))
+    region = struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0)
+    client.ok(REG_MR, region)
+    (asked, was_asked), (go_on, goes_on) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            first = client.command(REG_MR, region)[0]
+            os.write(was_asked, b"1")
+            os.read(go_on, 1)
+            second = client.command(REG_MR, region)[0]
+            os._exit(0 if (first, second) == (SAY_AGAIN, 0) else 1)
+        finally:
+            os._exit(2)
+    assert os.read(asked, 1)
+    client.ok(REG_MR, region)
+    os.write(goes_on, b"1")
+    assert os.waitpid(child, 0)[1] == 0
+    close_all([asked, was_asked, go_on, goes_on])
+
+
 def request_size(client, number):
     """Bytes, as the daemon has them from the ABI's header."""
     return int(re.search(r"should have (\d+)$", client.command(number, bytes(1))[2])[1])
