@@ -167,7 +167,7 @@ static void an_answer_that_is_late_is_waited_for(void **state)
 	assert_int_equal(timeout(&congestion, 300 * MS, 0), 300 * MS);
 }
 
-/* However often it was late, the time-out has an end. */
+/* However often it was late, the time-out has an end: a second, or four times as long as it was. */
 static void waiting_has_an_end(void **state)
 {
 	struct simhca_congestion congestion = at_first();
@@ -176,7 +176,11 @@ static void waiting_has_an_end(void **state)
 		simhca_congestion_silence(&congestion);
 		arrive(&congestion, 1);
 	}
-	assert_int_equal(timeout(&congestion, MS, 0), MS << 12);
+	assert_int_equal(timeout(&congestion, 4096, 0), 1000 * MS);
+	assert_int_equal(timeout(&congestion, MS, 0), 1000 * MS);
+	assert_int_equal(timeout(&congestion, 200 * MS, 0), 1000 * MS);
+	assert_int_equal(timeout(&congestion, 1000 * MS, 0), 4000 * MS);
+	assert_int_equal(timeout(&congestion, 0, 0), 0);
 }
 
 /* An answer to what went twice may be one to the first, or to the second (Karn's rule). */

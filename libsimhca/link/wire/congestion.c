@@ -11,10 +11,13 @@
 #define MOST_SILENCES 8
 /*
  * Doublings of the QP's time-out: four times as long is what the specification allows (IBTA vol. 1,
- * 9.7.6.1.3), where nobody answers. Where answers come, but later than that, it is made as long as they take.
+ * 9.7.6.1.3), where nobody answers. Where answers come, but later than that, it is made as long as they
+ * take, up to what an answer may take on any network (RFC 6298, 2.1): where answers are late because
+ * packets are lost, a short time-out would otherwise end as one of minutes.
  */
 #define MOST_TRIES 2
-#define MOST_BACKED_OFF 12
+#define MOST_BACKED_OFF 20 /* from the shortest time-out, 4.096 us, to that: 2^18 */
+#define LONGEST_BACKED_OFF_NS 1000000000ull
 
 #define PSN SIMHCA_WINDOW_PSN
 
@@ -76,6 +79,11 @@ static uint64_t larger(uint64_t one, uint64_t other)
 	return one > other ? one : other;
 }
 
+static uint64_t smaller(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
 uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, unsigned int tries,
 				   uint64_t *timeout_ns)
 {
@@ -87,9 +95,12 @@ uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, u
 			   << silences;
 	if (tries > MOST_TRIES)
 		tries = MOST_TRIES;
-	*timeout_ns <<= larger(tries, congestion->backed_off);
-	if (*timeout_ns)
-		*timeout_ns = larger(*timeout_ns, answer);
+	if (*timeout_ns) {
+		uint64_t most = larger(LONGEST_BACKED_OFF_NS, *timeout_ns << MOST_TRIES);
+		uint64_t late = smaller(*timeout_ns << congestion->backed_off, most);
+
+		*timeout_ns = larger(larger(*timeout_ns << tries, late), answer);
+	}
 	return adaptive;
 }
 
