@@ -11,7 +11,17 @@ pytest.register_assert_rewrite("common", "fio_rdma", "guest", "middleware", "rdm
 
 from common import LINK_LAYERS, Device, Launcher  # noqa: E402 (it is rewritten on import)
 from common import device_of_nobody, new_port  # noqa: E402
+from pairwise import leave_out  # noqa: E402
 from rdmacm import expect_no_ids  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "pairs(parameters, also): fewer of them by SIMHCA_CLIENTS=short (pairwise.py)")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    leave_out(config, items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -35,6 +35,7 @@ def run(device, dat, program, provider, client_flags, *flags):
 
 
 @needs("dtest")
+@pytest.mark.pairs("module_device", "provider", "flags")
 @pytest.mark.parametrize("module_device, provider", PROVIDERS, indirect=["module_device"])
 @pytest.mark.parametrize("flags", [["-p"], ["-W", "-D"]], ids=["-p", "-W -D"])
 def test_dtest(device, dat, provider, flags):

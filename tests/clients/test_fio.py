@@ -15,6 +15,7 @@ def fio(device, port):
     return functools.partial(run_fio, device, device, port)
 
 
+@pytest.mark.pairs("module_device", "verb", "depth")
 @pytest.mark.parametrize("depth", [1, BLOCKS])
 @pytest.mark.parametrize("verb", ["write", "read"])
 def test_one_sided(fio, verb, depth):

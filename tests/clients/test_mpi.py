@@ -30,6 +30,7 @@ MPICH_CASES = [*(case for case in CASES if case != ("ud", 8, "messages")),
                ("rc", 4, "messages"), ("ud", 4, "messages"), ("ud", 4, "one_sided")]
 
 
+@pytest.mark.pairs("transport", "ranks", "program")
 @pytest.mark.parametrize("transport, ranks, program", CASES)
 @pytest.mark.parametrize("module_device", ["ethernet"], indirect=True)
 def test_openmpi(device, programs, transport, ranks, program):

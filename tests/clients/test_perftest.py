@@ -4,8 +4,10 @@ import pytest
 
 from common import ONE_LINK_LAYER, expect_bandwidths, expect_latencies, expect_success, run_pair
 from common import start_pair
+from pairwise import long_form_only
 from perftest import BANDWIDTHS, BOTH_WAYS, ITERS, LARGE, LATENCIES, QUIET, SIZES, UD_SIZES
 from perftest import expected_iterations, flags_of
+
 
 def bandwidths(device, program, *flags, sizes, iters=ITERS, rows_of_server=False):
     """Both sides succeed, and the client has measured; the server, too, where it counts."""
@@ -22,10 +24,11 @@ def latencies(device, program, *flags, sizes, iters=ITERS):
     expect_success(server)
 
 
-# (link layer, program, flags, sizes). A row costs each side a quarter of a second of measuring the
-# CPU's clock: each opcode has all sizes once, and UD; the others have the largest below.
-ALL_BANDWIDTHS = [("ethernet", program, [], SIZES)
-                  for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw")]
+# (link layer, program, flags, sizes). A row costs the client a quarter of a second of measuring the CPU's clock, and one of
+# latencies each side half a second: each opcode has all sizes once, and each link layer, and UD; the others have the
+# largest below.
+ALL_BANDWIDTHS = [*(("ethernet", program, [], SIZES) for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw")),
+                  ("ib", "ib_write_bw", [], SIZES), ("ib", "ib_send_bw", ["-c", "UD"], UD_SIZES)]
 ALL_LATENCIES = [("ib", "ib_write_lat", [], SIZES), ("ib", "ib_send_lat", ["-c", "UD"], UD_SIZES)]
 
 
@@ -47,6 +50,7 @@ def test_all_bandwidths(device, program, flags, sizes):
     bandwidths(device, program, "-a", *flags, sizes=sizes, iters=20)
 
 
+@long_form_only
 @on_link_layers(ALL_LATENCIES)
 def test_all_latencies(device, program, flags, sizes):
     """-a for the programs that measure latency."""
@@ -69,18 +73,24 @@ def on_ethernet_and(table):
                                    indirect=["module_device"], ids=cases)
 
 
+of_perftest = ("module_device", "program", "flags")
+
+
+@pytest.mark.pairs(*of_perftest)
 @on_ethernet_and(BANDWIDTHS)
 def test_bandwidth(device, program, flags, sizes):
     """One way in which programs use a queue pair, each."""
     bandwidths(device, program, *flags_of(flags, sizes), sizes=sizes)
 
 
+@pytest.mark.pairs(*of_perftest, also=["-b"])
 @on_ethernet_and(BOTH_WAYS)
 def test_both_ways(device, program, flags, sizes):
     """-b: both sides post, and both have a table."""
     bandwidths(device, program, "-b", *flags, sizes=sizes, rows_of_server=True)
 
 
+@pytest.mark.pairs(*of_perftest)
 @on_ethernet_and(LATENCIES)
 def test_latency(device, program, flags, sizes):
     """The same for the programs in which each message waits for the one before."""

@@ -14,6 +14,7 @@ SIZES = [(1, 500), (2, 500), (63, 500), (1023, 500), (1025, 500), (4095, 500), (
          (65536, 200), (65537, 200), (1 << 20, 50)]
 
 
+@pytest.mark.pairs("module_device", "program", "mode")
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_modes(device, program, mode):
@@ -21,6 +22,7 @@ def test_modes(device, program, mode):
     pingpong(device, program, *mode, size=2048, iters=2000)
 
 
+@pytest.mark.pairs("module_device", "program", "size")
 @pytest.mark.parametrize("size, iters", SIZES)
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"])
 def test_sizes(device, program, size, iters):

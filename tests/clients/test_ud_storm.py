@@ -24,6 +24,7 @@ def ud_storm(tmp_path_factory):
     return program
 
 
+@pytest.mark.pairs("link_layer", "engines", "memory")
 @pytest.mark.parametrize("memory", ["process_vm", "agent"])
 @pytest.mark.parametrize("engines", [1, 2])
 def test_storm(ud_storm, link_layer, engines, memory):

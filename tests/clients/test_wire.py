@@ -55,6 +55,7 @@ def pingpong_across(hosts, program, gid, *flags, size=4096, iters=500):
         expect_pingpong(result, size, iters)
 
 
+@pytest.mark.pairs("module_hosts", "program", "gid")
 @pytest.mark.parametrize("gid", [LINK_LOCAL_GID, IPV4_GID, IPV6_GID])
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"])
 def test_pingpong(hosts, program, gid):
