@@ -12,6 +12,7 @@
 #include "simhca-abi.h"
 
 struct simhca_context;
+struct simhca_fabric;
 struct simhca_mm;
 struct simhca_why;
 
@@ -38,5 +39,11 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		       const struct simhca_attach_peer_req *req,
 		       struct simhca_attach_peer_reply *reply, struct simhca_attached *attached,
 		       struct simhca_why *why);
+/*
+ * The devices are about to end, and their programs go on: no step begins any more. False: one is under
+ * way, and this is to be called again. Contexts are destroyed after that, as their programs' steps
+ * are taken for those of programs that have ended.
+ */
+bool simhca_fastpath_stop(struct simhca_fabric *fabric);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "admin/admin.h"
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "device/netif.h"
 #include "diagnosis/inject.h"
 #include "diagnosis/late_receives.h"
@@ -25,11 +26,14 @@
 #include "rdma_cm/cma.h"
 #include "session/daemon.h"
 #include "session/session.h"
+#include "simhca-attach.h"
 #include "umad/umad.h"
 #include "verbs/verbs_cmd.h"
 #include "wire/wire.h"
 
 #define FAULT_WORKERS 4 /* unless --fault-workers says otherwise */
+#define STEP_SECONDS                                                                               \
+	1.0 /* that the end of the daemon waits for who is in a step of the fast path */
 
 static int out_of_memory(void)
 {
@@ -376,6 +380,19 @@ static int open_devices(struct daemon *daemon)
 	return wire_follow(daemon->wire) ? 0 : 1;
 }
 
+/*
+ * Programs outlive the device. What one is in the middle of it completes by itself; only of one that
+ * stays there for so long, as it was stopped, is the rest made void.
+ */
+static void stop_fastpath(struct simhca_fabric *fabric)
+{
+	const double until = monotonic_s() + STEP_SECONDS;
+	const struct timespec nap = { .tv_nsec = 50 * 1000 };
+
+	while (!simhca_fastpath_stop(fabric) && monotonic_s() < until)
+		nanosleep(&nap, NULL);
+}
+
 /* Nobody new comes in; then all go at once, or a program would see its peers go before it does. */
 static void close_devices(struct daemon *daemon)
 {
@@ -384,6 +401,7 @@ static void close_devices(struct daemon *daemon)
 	engines_halt(&daemon->engines);
 	for (unsigned int i = 0; i < daemon->num_devices; i++)
 		device_halt(&daemon->devices[i]);
+	stop_fastpath(daemon->fabric);
 	while (daemon->num_devices)
 		device_close(&daemon->devices[--daemon->num_devices]);
 }

@@ -200,6 +200,19 @@ void simhca_steps_end_with(struct simhca_fabric *fabric, pid_t pid)
 
 /* ------------------------------------------------------------------- those under way */
 
+bool simhca_steps_are_over(struct simhca_fabric *fabric)
+{
+	const struct simhca_steps *steps;
+
+	pthread_rwlock_rdlock(&fabric->lock);
+	/* seq_cst: after they were ended. */
+	for (steps = fabric->steps; steps; steps = steps->next)
+		if ((atomic_load(&steps->mem->guard) & 1) && !atomic_load(&steps->context->dead))
+			break;
+	pthread_rwlock_unlock(&fabric->lock);
+	return !steps;
+}
+
 /* A step that was seen. */
 struct one_seen {
 	const struct simhca_steps *steps; /* to compare; it may be gone */

@@ -725,3 +725,9 @@ void simhca_fastpath_gone(struct simhca_context *context)
 	}
 	pthread_rwlock_unlock(&context->device->fabric->lock);
 }
+
+bool simhca_fastpath_stop(struct simhca_fabric *fabric)
+{
+	simhca_steps_end(fabric, 0);
+	return simhca_steps_are_over(fabric);
+}

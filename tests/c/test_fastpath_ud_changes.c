@@ -6,6 +6,7 @@
 
 #include "fastpath_ud.h"
 #include "core/context.h"
+#include "simhca-attach.h"
 
 static void the_limit_is_told_of_once(void **state)
 {
@@ -85,6 +86,44 @@ static void a_reset_waits_for_a_step(void **state)
 }
 
 static struct pair *midway;
+static unsigned int under_way;
+
+static void stop_when_claimed(void)
+{
+	if (rq_ci_of(midway->b.qp) == 1 && !simhca_fastpath_stop(midway->a.world->fabric))
+		under_way++;
+}
+
+/* A device that ends waits for the step of a program that lives; no other one begins. */
+static void the_end_waits_for_a_step(void **state)
+{
+	struct pair *pair = ud_pair(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
+	struct simhca_fabric *fabric = pair->a.world->fabric;
+
+	midway = pair;
+	under_way = 0;
+	for (uint64_t id = 0; id < 2; id++)
+		ud_receive(pair, id);
+	ud_send(&pair->a, LENGTH);
+	fastpath_at_store = stop_when_claimed;
+	assert_true(fastpath_run(&step));
+	fastpath_at_store = NULL;
+	assert_true(under_way > 1);
+	expect(pair->b.recv_cq, 0, SUCCESS);
+	assert_true(simhca_fastpath_stop(fabric));
+	ud_send(&pair->a, LENGTH);
+	assert_false(fastpath_run(&step));
+	expect_none(pair->b.recv_cq);
+	/* Who has ended in one stays there for ever. */
+	atomic_fetch_add(&step.fastpath->guard, 1);
+	atomic_store(&pair->a.client->context->dead, true);
+	assert_true(simhca_fastpath_stop(fabric));
+	atomic_store(&pair->a.client->context->dead, false);
+	assert_false(simhca_fastpath_stop(fabric));
+	atomic_fetch_add(&step.fastpath->guard, 1);
+	fastpath_detach(&step);
+}
 
 static void end_when_claimed(void)
 {
@@ -288,13 +327,10 @@ static void a_qkey_changes_beside_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(who_sleeps_is_woken),
-		HERE(the_limit_is_told_of_once),
-		HERE(a_reset_waits_for_a_step),
-		HERE(a_reset_forgets_claims),
-		HERE(a_sender_is_recovered_during_a_resize),
-		HERE(gids_change_beside_steps),
-		HERE(a_qkey_changes_beside_steps),
+		HERE(who_sleeps_is_woken),	HERE(the_limit_is_told_of_once),
+		HERE(a_reset_waits_for_a_step), HERE(the_end_waits_for_a_step),
+		HERE(a_reset_forgets_claims),	HERE(a_sender_is_recovered_during_a_resize),
+		HERE(gids_change_beside_steps), HERE(a_qkey_changes_beside_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
