@@ -12,6 +12,7 @@
 	COMMAND(QP, "qp")                                                                          \
 	COMMAND(CQ, "cq")                                                                          \
 	COMMAND(SRQ, "srq")                                                                        \
+	COMMAND(WIRE_HOSTS, "wire-hosts")                                                          \
 	COMMAND(MR, "mr")                                                                          \
 	COMMAND(CM, "cm")                                                                          \
 	COMMAND(WIRE, "wire")                                                                      \

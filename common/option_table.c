@@ -89,6 +89,10 @@ const struct option_desc option_table[] = {
 	       "with --model efa: its generation; RDMA read is there from 2 on, RDMA write from 3 "
 	       "on "
 	       "[3]"),
+	NUMBER("efa-mtu", efa_mtu, "BYTES", SCOPE_DEVICE, 1, SIMHCA_EFA_MTU,
+	       "with --model efa: the longest message of a send [8928]"),
+	NUMBER("efa-rdma-size", efa_rdma, "BYTES", SCOPE_DEVICE, 1, SIMHCA_EFA_RDMA,
+	       "with --model efa: the longest RDMA read or write [1 GiB]"),
 	CHOICE("srd-order", srd_shuffled, "posted|shuffled", SCOPE_DEVICE, orders, "posted",
 	       "with --model efa: whether messages of SRD pass each other on purpose [posted]"),
 	CHOICE("link-layer", infiniband, "ethernet|ib", SCOPE_DEVICE, link_layers, "ethernet",

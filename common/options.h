@@ -56,6 +56,8 @@ struct settings {
 	uint32_t numa_node;    /* UINT32_MAX: none */
 	uint32_t efa;	       /* Amazon's driver opens it, else the project's provider */
 	uint32_t efa_caps;     /* its generation: 1 to 4 */
+	uint32_t efa_mtu;      /* bytes of a message; 0: as many as there can be */
+	uint32_t efa_rdma;     /* of an RDMA operation; likewise */
 	uint32_t srd_shuffled; /* its messages pass each other on purpose */
 	uint32_t infiniband;
 	uint32_t wire;		 /* RoCE v2 to addresses elsewhere */

@@ -175,6 +175,8 @@ struct simhca_device_config {
 	bool infiniband;	   /* link layer InfiniBand; else Ethernet (RoCE v2) */
 	bool efa;		   /* a device that libefa drives (efa/efa.h) */
 	uint32_t efa_generation;   /* of such: 1 to 4; 0 is 3 */
+	uint32_t efa_mtu;	   /* of such: bytes of a message; 0: SIMHCA_EFA_MTU */
+	uint32_t efa_rdma;	   /* of such: bytes of an RDMA operation; 0: SIMHCA_EFA_RDMA */
 	bool srd_shuffled;	   /* of such: messages of SRD pass each other on purpose */
 	bool wire;		   /* Ethernet: to addresses elsewhere (link/wire/wire.h) */
 	uint64_t node_guid;	   /* host order; 0 is refused */

@@ -313,8 +313,10 @@ static int check_places(struct daemon *daemon)
 		}
 		if (!options->settings.efa &&
 		    (options->settings.efa_caps != SIMHCA_EFA_GENERATION ||
+		     options->settings.efa_mtu || options->settings.efa_rdma ||
 		     options->settings.srd_shuffled)) {
-			log_error("%s: --efa-caps and --srd-order: need --model efa",
+			log_error("%s: --efa-caps, --efa-mtu, --efa-rdma-size and --srd-order: "
+				  "need --model efa",
 				  options->name);
 			return -1;
 		}

@@ -7,7 +7,10 @@
 #include "report.h"
 #include "tool.h"
 
-/* Adds to `wire` the QPs of `qps` that are connected by it, and the sums of each peer. */
+/*
+ * Adds to `wire` those of `qps` that are connected by it, and the sums of each peer. Of EFA devices an entry is of
+ * all QPs of a program that speak with a host, in `pairs`.
+ */
 static void add_connections(json_t *wire, json_t *qps)
 {
 	static const char *const sums[] = { "sent", "repeated", "received", "lost", "window" };
@@ -26,11 +29,16 @@ static void add_connections(json_t *wire, json_t *qps)
 			peer = json_object();
 			json_object_set_new(peers, report_text(traffic, "peer"), peer);
 		}
-		json_object_set_new(peer, "qps", json_integer(report_number(peer, "qps") + 1));
+		json_object_set_new(
+			peer, "qps",
+			json_integer(
+				report_number(peer, "qps") +
+				(json_object_get(qp, "pairs") ? report_number(qp, "pairs") : 1)));
 		for (size_t j = 0; j < sizeof(sums) / sizeof(sums[0]); j++)
-			json_object_set_new(peer, sums[j],
-					    json_integer(report_number(peer, sums[j]) +
-							 report_number(traffic, sums[j])));
+			if (json_object_get(traffic, sums[j]))
+				json_object_set_new(peer, sums[j],
+						    json_integer(report_number(peer, sums[j]) +
+								 report_number(traffic, sums[j])));
 	}
 	json_object_set_new(wire, "peers", peers);
 	json_object_set_new(wire, "connections", connections);
@@ -38,7 +46,7 @@ static void add_connections(json_t *wire, json_t *qps)
 
 static json_t *ask(int fd, char **refusal)
 {
-	json_t *wire = admin_report(fd, CONTROL_WIRE, refusal), *qps;
+	json_t *wire = admin_report(fd, CONTROL_WIRE, refusal), *qps, *hosts;
 
 	if (!wire)
 		return NULL;
@@ -47,8 +55,16 @@ static json_t *ask(int fd, char **refusal)
 		json_decref(wire);
 		return NULL;
 	}
+	hosts = admin_report(fd, CONTROL_WIRE_HOSTS, refusal);
+	if (!hosts) {
+		json_decref(wire);
+		json_decref(qps);
+		return NULL;
+	}
+	json_array_extend(qps, hosts);
 	add_connections(wire, qps);
 	json_decref(qps);
+	json_decref(hosts);
 	return wire;
 }
 

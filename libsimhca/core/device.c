@@ -33,6 +33,11 @@
 #define ODP_FLUSH (1u << 6)
 #define ODP_ATOMIC_WRITE (1u << 7)
 #define QPC_OFFSET 4096u
+/* More numbers than there can be of them: one that was given back rests a while. */
+#define CQN_SLOTS (2u * SIMHCA_MAX_CQ)
+#define EFA_CQN_SLOTS (1u << 16) /* libefa takes 16 bits */
+#define XRCDN_SLOTS (2u * SIMHCA_MAX_XRCD)
+static_assert(SIMHCA_EFA_CQS < EFA_CQN_SLOTS - 2, "each has one");
 #define MPT_OFFSET (QPC_OFFSET + SIMHCA_QPN_SLOTS * (uint64_t)sizeof(struct simhca_qpc))
 #define DEVMEM_SIZE (MPT_OFFSET + SIMHCA_MPT_ENTRIES * (uint64_t)sizeof(struct simhca_mpt))
 static_assert(sizeof(struct simhca_devmem) <= QPC_OFFSET, "the tables follow the header");
@@ -73,6 +78,8 @@ static int check_config(struct simhca_device_config *c, struct simhca_why *why)
 		LIMIT(max_sge, SIMHCA_EFA_SGES);
 		LIMIT(max_inline, SIMHCA_EFA_INLINE);
 		LIMIT(max_cqe, SIMHCA_EFA_CQE);
+		LIMIT(efa_mtu, SIMHCA_EFA_MTU);
+		LIMIT(efa_rdma, SIMHCA_EFA_RDMA);
 	}
 	LIMIT(max_qp, SIMHCA_MAX_QP);
 	LIMIT(max_cq, SIMHCA_MAX_CQ);
@@ -217,11 +224,11 @@ static void fill_efa_attr(const struct simhca_device_config *c, struct simhca_de
 	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s.0", SIMHCA_VERSION);
 }
 
-static void fill_efa_port(struct simhca_port_attr *p)
+static void fill_efa_port(const struct simhca_device_config *c, struct simhca_port_attr *p)
 {
 	p->gid_tbl_len = 1;
 	p->port_cap_flags = 0;
-	p->max_msg_sz = SIMHCA_EFA_MTU;
+	p->max_msg_sz = c->efa_mtu;
 	p->pkey_tbl_len = 1;
 	p->lid = p->sm_lid = 0;
 	p->lmc = 1;
@@ -285,6 +292,8 @@ static void free_tables(struct simhca_device *device)
 	simhca_numbers_free(&device->qpns);
 	simhca_numbers_free(&device->srqns);
 	simhca_numbers_free(&device->pdns);
+	simhca_numbers_free(&device->cqns);
+	simhca_numbers_free(&device->xrcdns);
 }
 
 struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
@@ -301,9 +310,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	}
 	device->config = *config;
 	device->fabric = fabric;
-	device->next_cq = 1;
 	device->next_key_index = 1;
-	device->next_xrcd = 1;
 	simhca_log_share_init(&device->log_share);
 	device->keys = simhca_table_alloc(SIMHCA_MPT_ENTRIES * sizeof(*device->keys));
 	device->qps = simhca_table_alloc(SIMHCA_QPN_SLOTS * sizeof(*device->qps));
@@ -313,7 +320,9 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	if (!device->keys || !device->qps || !device->srqs || !device->stats || !device->gone ||
 	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
 	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS) ||
-	    !simhca_numbers_init(&device->pdns, SIMHCA_QPN_SLOTS)) {
+	    !simhca_numbers_init(&device->pdns, SIMHCA_QPN_SLOTS) ||
+	    !simhca_numbers_init_plain(&device->cqns, config->efa ? EFA_CQN_SLOTS : CQN_SLOTS) ||
+	    !simhca_numbers_init_plain(&device->xrcdns, XRCDN_SLOTS)) {
 		simhca_why(why, ENOMEM, "out of memory");
 		goto fail;
 	}
@@ -343,7 +352,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	atomic_init(&device->wire_mtu, atomic_load(&device->mem->port.active_mtu));
 	if (config->efa) {
 		fill_efa_attr(&device->config, &device->mem->attr);
-		fill_efa_port(&device->mem->port);
+		fill_efa_port(&device->config, &device->mem->port);
 	}
 	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.
 				     1, 4.1.1) */

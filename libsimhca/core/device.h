@@ -48,14 +48,13 @@ struct simhca_device {
 				 const uint8_t *payload,
 				 const struct simhca_wire_datagram *datagram);
 	struct simhca_srq *_Atomic *srqs; /* XRC SRQs by SRQN slot */
-	struct simhca_numbers qpns, srqns, pdns;
+	struct simhca_numbers qpns, srqns, pdns, cqns, xrcdns;
 	uint32_t next_key_index;
 	struct simhca_gone *gone; /* keys that were */
 	struct {
 		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters,
 			comp_cntr;
 	} alive;
-	uint32_t next_cq, next_xrcd;
 	struct simhca_xrcd *xrcds; /* control functions only */
 	uint64_t dm_used;	   /* bytes of on-chip memory */
 	uint32_t file_mrs;

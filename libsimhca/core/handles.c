@@ -47,12 +47,17 @@ void simhca_handle_remove(struct simhca_handles *handles, uint32_t handle)
 		handles->hint = handle;
 }
 
-bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots)
+bool simhca_numbers_init_plain(struct simhca_numbers *numbers, uint32_t slots)
 {
 	numbers->slots = slots;
-	numbers->generation = simhca_table_alloc(slots * sizeof(*numbers->generation));
 	numbers->in_use = simhca_table_alloc(slots * sizeof(*numbers->in_use));
-	return numbers->generation && numbers->in_use;
+	return numbers->in_use;
+}
+
+bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots)
+{
+	numbers->generation = simhca_table_alloc(slots * sizeof(*numbers->generation));
+	return simhca_numbers_init_plain(numbers, slots) && numbers->generation;
 }
 
 void simhca_numbers_free(struct simhca_numbers *numbers)
@@ -65,7 +70,7 @@ uint32_t simhca_number_alloc(struct simhca_numbers *numbers)
 {
 	/* QPN 0 and 1 are the specification's, the rest is margin; the last slot could be 0xffffff.
 	 */
-	const uint32_t first = 16, end = numbers->slots - 1;
+	const uint32_t first = numbers->generation ? 16 : 1, end = numbers->slots - 1;
 
 	for (uint32_t n = first; n < end; n++) {
 		uint32_t slot = numbers->next < first ? first : numbers->next;
@@ -74,6 +79,8 @@ uint32_t simhca_number_alloc(struct simhca_numbers *numbers)
 		if (numbers->in_use[slot])
 			continue;
 		numbers->in_use[slot] = true;
+		if (!numbers->generation)
+			return slot;
 		return ((uint32_t)++numbers->generation[slot] << SIMHCA_QPN_GENERATION_SHIFT |
 			slot) &
 		       SIMHCA_QPN_MASK;

@@ -12,10 +12,12 @@
  */
 struct simhca_numbers {
 	uint32_t slots, next;
-	uint8_t *generation;
+	uint8_t *generation; /* NULL: plain ones */
 	bool *in_use;
 };
 bool simhca_numbers_init(struct simhca_numbers *numbers, uint32_t slots);
+/* Of what no packet names: from 1 to slots - 1, in turn, without generations. */
+bool simhca_numbers_init_plain(struct simhca_numbers *numbers, uint32_t slots);
 void simhca_numbers_free(struct simhca_numbers *numbers);
 uint32_t simhca_number_alloc(struct simhca_numbers *numbers); /* 0: all are in use */
 void simhca_number_release(struct simhca_numbers *numbers, uint32_t number);

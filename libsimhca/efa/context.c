@@ -38,6 +38,7 @@ int simhca_efa_open(struct simhca_context *context, struct simhca_why *why)
 	simhca_mutex_init(&efa->work, SIMHCA_LOCK_EFA_WORK);
 	simhca_mutex_init(&efa->watch_lock, SIMHCA_LOCK_EFA);
 	simhca_mutex_init(&efa->ah_lock, SIMHCA_LOCK_EFA);
+	simhca_mutex_init(&efa->hosts_lock, SIMHCA_LOCK_EFA);
 	simhca_mutex_init(&efa->inbox_lock, SIMHCA_LOCK_INBOX);
 	efa->inbox_end = &efa->inbox;
 	if (context->device->config.wire)
@@ -58,6 +59,7 @@ void simhca_efa_close(struct simhca_context *context)
 	pthread_mutex_destroy(&efa->work);
 	pthread_mutex_destroy(&efa->watch_lock);
 	pthread_mutex_destroy(&efa->ah_lock);
+	pthread_mutex_destroy(&efa->hosts_lock);
 	efa_wire_close(efa);
 	pthread_mutex_destroy(&efa->inbox_lock);
 	free_efa(efa);

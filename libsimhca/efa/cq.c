@@ -7,12 +7,15 @@
 #include "core/lock.h"
 #include "objects.h"
 
+/* What is asked for is a power of 2, and may be the next one after the limit. */
 static int check_cq(const struct simhca_context *context, const struct simhca_efa_cq_request *req,
 		    struct simhca_why *why)
 {
-	if (!efa_is_power_of_2(req->entries) || req->entries > SIMHCA_EFA_CQE)
-		return simhca_why(why, EINVAL, "a CQ of %u entries: a power of 2, at most %u",
-				  req->entries, SIMHCA_EFA_CQE);
+	const uint32_t most = context->device->config.max_cqe;
+
+	if (!efa_is_power_of_2(req->entries) || req->entries / 2 >= most)
+		return simhca_why(why, EINVAL, "a CQ of %u entries: a power of 2 for at most %u",
+				  req->entries, most);
 	if (req->entry_size != EFA_CQE_SHORT && req->entry_size != EFA_CQE_LONG)
 		return simhca_why(why, EINVAL, "a CQ with entries of %u bytes: %u or %u",
 				  req->entry_size, EFA_CQE_SHORT, EFA_CQE_LONG);
@@ -60,7 +63,7 @@ int simhca_efa_create_cq(struct simhca_context *context, const struct simhca_efa
 		return ret;
 	}
 	simhca_mutex_init(&cq->lock, SIMHCA_LOCK_EFA_QUEUE);
-	cq->number = reply->handle;
+	cq->number = simhca_number_alloc(&context->device->cqns);
 	reply->number = (uint16_t)cq->number;
 	reply->key = EFA_KEY(reply->handle, EFA_KEY_CQ);
 	reply->size = size;
@@ -103,6 +106,7 @@ int simhca_efa_destroy_cq(struct simhca_context *context, uint32_t handle, struc
 	}
 	simhca_context_free(context, &cq->memory.ref, cq->memory.bytes);
 	simhca_object_remove(context, SIMHCA_OBJ_EFA_CQ, handle);
+	simhca_number_release(&context->device->cqns, cq->number);
 	pthread_mutex_destroy(&cq->lock);
 	free(cq);
 	return 0;

@@ -49,6 +49,14 @@ int simhca_efa_cq_identity(struct simhca_context *context, uint32_t handle,
 			   struct simhca_identity *identity, struct simhca_why *why);
 int simhca_efa_destroy_cq(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
+/* What each QP may have, as the device's configuration says. */
+struct simhca_efa_limits {
+	uint32_t max_send_wr, max_recv_wr, max_sge, max_inline;
+	uint32_t max_inline_wide;	/* in WQEs of 128 bytes; 0: there are none */
+	uint32_t max_message, max_rdma; /* bytes; max_rdma 0: it has no RDMA */
+};
+struct simhca_efa_limits simhca_efa_limits(const struct simhca_device *device);
+
 struct simhca_efa_qp_caps {
 	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 };
@@ -86,6 +94,18 @@ int simhca_efa_query_qp(struct simhca_context *context, uint32_t handle,
  */
 void simhca_efa_qp_info(void *object, struct simhca_qp_info *info);
 void simhca_efa_cq_info(void *object, struct simhca_cq_info *info);
+
+/* What QPs of the context have exchanged with another host, in packets. */
+struct simhca_efa_traffic {
+	union simhca_gid peer;
+	uint32_t routes, flows;	 /* pairs of QPs: from here, and from there */
+	uint64_t sent, repeated; /* of those sent, requests that had gone before */
+	uint64_t received;
+	uint64_t lost; /* came, and there was no room */
+};
+/* With the host of that index, from 0 on; false: there are not so many. */
+bool simhca_efa_traffic(struct simhca_context *context, uint32_t index,
+			struct simhca_efa_traffic *traffic);
 
 /* 0: the context has a region of that handle. */
 int simhca_efa_find_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);

@@ -196,10 +196,11 @@ enum efa_status efa_gather(struct simhca_worker *worker, struct efa_qp *qp,
 {
 	const struct efa_send *send = &message->send;
 	const struct simhca_key_use use = efa_use_of(worker, qp, 0);
-	struct simhca_sgl from = { .count = 0 }, to;
+	struct simhca_sgl from, to;
 	enum simhca_reason reason;
 	bool copied;
 
+	from.count = 0;
 	if (send->is_inline)
 		memcpy(bounce, send->data, send->length);
 	if (send->is_inline || !send->length)
@@ -258,10 +259,11 @@ enum efa_status efa_place(struct simhca_worker *worker, const struct efa_qp *oth
 			  const struct efa_recv *recv, uint8_t *data, uint32_t length)
 {
 	const struct simhca_key_use use = efa_use_of(worker, peer, SIMHCA_ACCESS_LOCAL_WRITE);
-	struct simhca_sgl from, to = { .count = 0 };
+	struct simhca_sgl from, to;
 	enum simhca_reason reason = SIMHCA_REASON_NONE;
 	bool copied;
 
+	to.count = 0;
 	if (length > recv->length)
 		return efa_because(message, EFA_STATUS_REMOTE_LENGTH, SIMHCA_REASON_RECV_TOO_SHORT,
 				   NULL);

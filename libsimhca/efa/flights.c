@@ -30,7 +30,7 @@ static void begin_flow(struct efa_route *route)
 {
 	route->flow = new_flow(route->flow);
 	route->next = 0;
-	route->restart = false;
+	route->restart = route->taken = false;
 }
 
 struct efa_route *efa_route_find(struct efa_qp *qp, const struct efa_sender *to)
@@ -44,6 +44,8 @@ struct efa_route *efa_route_find(struct efa_qp *qp, const struct efa_sender *to)
 static void free_route(struct efa_qp *qp, struct efa_route *route)
 {
 	HASH_DEL(qp->routes, route);
+	atomic_fetch_sub(&route->host->routes, 1);
+	efa_host_leave(qp->context->efa, route->host);
 	simhca_share_leave(&qp->context->device->fabric->wire->ways, &route->share);
 	free(route);
 }
@@ -71,6 +73,12 @@ static struct efa_route *route_to(struct efa_qp *qp, const struct efa_sender *to
 	route = calloc(1, sizeof(*route));
 	if (!route)
 		return NULL;
+	route->host = efa_host_join(qp->context->efa, &to->gid);
+	if (!route->host) {
+		free(route);
+		return NULL;
+	}
+	atomic_fetch_add(&route->host->routes, 1);
 	route->to = *to;
 	route->path.source = efa_own_gid(qp);
 	route->path.destination = to->gid;
@@ -125,17 +133,13 @@ void efa_flight_free(struct efa_qp *qp, struct efa_flight *flight)
 
 void efa_wire_forget(struct efa_qp *qp)
 {
-	struct efa_heard *heard, *more;
 	struct efa_route *route, *next;
 
 	while (qp->flights)
 		efa_flight_free(qp, qp->flights);
 	HASH_ITER (hh, qp->routes, route, next)
 		free_route(qp, route);
-	HASH_ITER (hh, qp->heard, heard, more) {
-		HASH_DEL(qp->heard, heard);
-		free(heard);
-	}
+	efa_heard_forget(qp);
 	qp->wire_due_ns = 0;
 }
 
@@ -178,7 +182,8 @@ struct efa_parcel *efa_parcel_new(struct efa_flight *flight, uint32_t unit, uint
 	if (waits_for_others(flight, length) || route->by_number[route->next % EFA_WINDOW] ||
 	    !efa_route_has_room(route, packets))
 		return NULL;
-	if (route->restart) {
+	/* Of a flow that it does not know the QP there takes the first numbers alone. */
+	if (route->restart || (!route->taken && route->next >= EFA_WINDOW)) {
 		if (route->parcels)
 			return NULL;
 		begin_flow(route);
@@ -240,7 +245,10 @@ void efa_wire_emit(struct simhca_worker *worker, struct efa_qp *qp,
 	const bool has_data = efa_wire_has_data(header->kind);
 	const uint32_t unit = efa_wire_unit(device);
 	const uint32_t packets = has_data ? efa_wire_packets(header->length, unit) : 1;
+	struct efa_host *host = efa_host_find(qp->context->efa, &path->destination);
 
+	if (host)
+		efa_host_count(&host->sent, packets);
 	header->unit = (uint16_t)unit;
 	for (uint32_t i = 0; i < packets; i++) {
 		const uint32_t offset = i * unit, left = has_data ? header->length - offset : 0;

@@ -20,8 +20,8 @@
 #include "packet/grh.h"
 
 #define TOO_LONG                                                                                   \
-	"the message is longer than EFA's MTU of 8928 bytes (of RDMA: than 1 GiB, or than its "    \
-	"buffer), or it has too many buffers"
+	"the message is longer than the port's max_msg_sz (of RDMA: than max_rdma_size, or than "  \
+	"its buffer), or it has too many buffers"
 
 /* -------------------------------------------------------------------------------- messages */
 
@@ -153,11 +153,12 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 							writes ? SIMHCA_ACCESS_REMOTE_WRITE
 							       : SIMHCA_ACCESS_REMOTE_READ);
 	const enum simhca_dma_result remote_fault = writes ? SIMHCA_DMA_TARGET : SIMHCA_DMA_SOURCE;
-	struct simhca_sgl here = { .count = 0 }, there = { .count = 0 };
+	struct simhca_sgl here, there;
 	enum simhca_dma_result result = SIMHCA_DMA_OK;
 	enum efa_status status = EFA_STATUS_OK;
 	enum simhca_reason reason;
 
+	here.count = there.count = 0;
 	if (!length) {
 		if (!send->length && simhca_tap_is_on(worker->engine->fabric))
 			efa_trace_rdma(worker, qp, message, peer, NULL, 0);

@@ -14,9 +14,10 @@
 #include "gate.h"
 #include "core/usage.h"
 
-#define EFA_AHS 4096u  /* different GIDs that address handles of one context lead to */
-#define EFA_PARTS 128u /* messages of other hosts of which some packets are missing */
-#define EFA_PAGE 4096u /* bytes; of doorbells a QP has one */
+#define EFA_AHS 4096u	      /* different GIDs that address handles of one context lead to */
+#define EFA_PARTS 128u	      /* messages of other hosts of which some packets are missing, */
+#define EFA_PARTS_OF_HOST 32u /* and of one host */
+#define EFA_PAGE 4096u	      /* bytes; of doorbells a QP has one */
 #define EFA_RQ_DOORBELL (EFA_PAGE / 2) /* where it is there; the SQ's is in front */
 
 struct simhca_arrival;
@@ -103,6 +104,7 @@ struct efa_message {
 
 struct efa_flight;
 struct efa_heard;
+struct efa_host;
 struct efa_parts;
 struct efa_route;
 
@@ -185,6 +187,12 @@ struct simhca_efa {
 	uint32_t arrivals;
 	struct efa_parts *parts[EFA_PARTS];
 	uint64_t parts_clock;
+	/* Which flows come from other hosts (heard.c), under the work lock. */
+	struct efa_heard *heard; /* utlist */
+	uint32_t flows;
+	/* To be changed under both locks, and read under either. */
+	pthread_mutex_t hosts_lock;
+	struct efa_host *hosts; /* uthash */
 	pthread_mutex_t watch_lock;
 	atomic_int userfaultfd; /* -1: none */
 	pthread_mutex_t ah_lock;

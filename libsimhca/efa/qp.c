@@ -6,6 +6,26 @@
 #include "core/lock.h"
 #include "wire.h"
 
+struct simhca_efa_limits simhca_efa_limits(const struct simhca_device *device)
+{
+	const struct simhca_device_config *config = &device->config;
+	const uint32_t generation = config->efa_generation;
+
+	return (struct simhca_efa_limits){
+		.max_send_wr = config->max_qp_wr,
+		/* One option lowers both. */
+		.max_recv_wr =
+			config->max_qp_wr < SIMHCA_EFA_SQ_WR ? config->max_qp_wr : SIMHCA_EFA_RQ_WR,
+		.max_sge = config->max_sge,
+		.max_inline = config->max_inline,
+		.max_inline_wide = generation >= 3 && config->max_inline == SIMHCA_EFA_INLINE
+					   ? SIMHCA_EFA_INLINE_WIDE
+					   : 0,
+		.max_message = config->efa_mtu,
+		.max_rdma = generation >= 2 ? config->efa_rdma : 0,
+	};
+}
+
 static int check_ring(const char *name, uint32_t bytes, uint32_t entry, uint32_t most,
 		      struct simhca_why *why)
 {
@@ -36,8 +56,9 @@ static uint32_t wqe_bytes(const struct simhca_efa_qp_request *req)
 static int check_qp(const struct simhca_context *context, const struct simhca_efa_qp_request *req,
 		    struct simhca_why *why)
 {
+	const struct simhca_efa_limits most = simhca_efa_limits(context->device);
 	const struct simhca_efa_qp_caps *caps = &req->caps;
-	const uint32_t most_inline = is_wide(req) ? EFA_INLINE_WIDE : EFA_INLINE;
+	const uint32_t most_inline = is_wide(req) ? most.max_inline_wide : most.max_inline;
 	const uint32_t wqe = wqe_bytes(req);
 	int ret = check_ring("SQ", req->sq_bytes, wqe, SIMHCA_EFA_LLQ / wqe, why);
 
@@ -50,17 +71,19 @@ static int check_qp(const struct simhca_context *context, const struct simhca_ef
 		return simhca_why(
 			why, EINVAL,
 			"unsolicited RDMA writes are for QPs of type SRD, of generation 3 on");
-	if (wqe == sizeof(struct efa_wide_wqe) && efa_generation(context) < 3)
-		return simhca_why(why, EINVAL, "WQEs of 128 bytes are of generation 3 on");
-	if (caps->max_send_wr > SIMHCA_EFA_SQ_WR || caps->max_recv_wr > SIMHCA_EFA_RQ_WR ||
-	    caps->max_send_sge > EFA_SEND_SGES || caps->max_recv_sge > SIMHCA_EFA_SGES ||
+	if (is_wide(req) && !most.max_inline_wide)
+		return simhca_why(why, EINVAL,
+				  "WQEs of 128 bytes are of generation 3 on, where --max-inline is "
+				  "not lowered");
+	if (caps->max_send_wr > most.max_send_wr || caps->max_recv_wr > most.max_recv_wr ||
+	    caps->max_send_sge > most.max_sge || caps->max_recv_sge > most.max_sge ||
 	    caps->max_inline > most_inline)
 		return simhca_why(why, EINVAL,
 				  "max_send_wr %u, max_recv_wr %u, max_send_sge %u, max_recv_sge "
 				  "%u, max_inline_data %u: at most %u, %u, %u, %u, %u",
 				  caps->max_send_wr, caps->max_recv_wr, caps->max_send_sge,
-				  caps->max_recv_sge, caps->max_inline, SIMHCA_EFA_SQ_WR,
-				  SIMHCA_EFA_RQ_WR, EFA_SEND_SGES, SIMHCA_EFA_SGES, most_inline);
+				  caps->max_recv_sge, caps->max_inline, most.max_send_wr,
+				  most.max_recv_wr, most.max_sge, most.max_sge, most_inline);
 	return 0;
 }
 
@@ -180,8 +203,8 @@ int simhca_efa_create_qp(struct simhca_context *context, const struct simhca_efa
 	qp->limits = (struct efa_limits){ .wide = is_wide(req),
 					  .reads = req->srd && efa_generation(context) >= 2,
 					  .writes = req->srd && efa_generation(context) >= 3,
-					  .max_message = SIMHCA_EFA_MTU,
-					  .max_rdma = SIMHCA_EFA_RDMA };
+					  .max_message = context->device->config.efa_mtu,
+					  .max_rdma = context->device->config.efa_rdma };
 	qp->sq_entries = req->sq_bytes / qp->wqe_bytes;
 	qp->rq_entries = req->rq_bytes / (uint32_t)sizeof(struct efa_recv_desc);
 	qp->sq_size = efa_whole_pages(req->sq_bytes);
@@ -213,7 +236,12 @@ int simhca_efa_destroy_qp(struct simhca_context *context, uint32_t handle, struc
 	if (!simhca_fabric_synchronize(context->device->fabric, context->id))
 		return -EAGAIN;
 	simhca_wire_synchronize(context->device->fabric);
+	if (pthread_mutex_trylock(&context->efa->work))
+		return -EAGAIN;
 	efa_wire_forget(qp);
+	pthread_mutex_unlock(&context->efa->work);
+	/* Whoever found it taken. */
+	simhca_engine_schedule(context->engine, &context->efa->task);
 	count_users(qp, (uint32_t)-1);
 	simhca_usage_sum(qp->usage, &context->past);
 	simhca_object_remove(context, SIMHCA_OBJ_EFA_QP, handle);

@@ -19,6 +19,8 @@
 
 /* Numbers of a flow that may be under way: from the oldest without an answer on. */
 #define EFA_WINDOW 128u
+#define EFA_FLOWS 16384u	/* that a context knows: 5 MB, */
+#define EFA_FLOWS_OF_HOST 8192u /* and from one host */
 
 struct efa_flight;
 
@@ -45,14 +47,28 @@ struct efa_flight {
 	struct efa_parcel parcel[];
 };
 
+/*
+ * Another host with which QPs of a context speak: they have routes to it, or know flows from it. What is in
+ * it is read without the work lock as well.
+ */
+struct efa_host {
+	union simhca_gid gid; /* the key */
+	UT_hash_handle hh;
+	_Atomic uint32_t routes, flows;
+	struct efa_heard *oldest; /* heard.c: the flow that was used the longest time ago; utlist */
+	_Atomic uint64_t sent, repeated, received, lost; /* packets */
+};
+
 /* From a QP to one of another host. */
 struct efa_route {
 	struct efa_sender to; /* the key */
 	UT_hash_handle hh;
+	struct efa_host *host;
 	struct simhca_wire_path path;
 	uint64_t flow;
 	uint32_t next; /* number */
 	bool restart;  /* the QP there does not know the flow any more */
+	bool taken; /* it knows the flow: it has said more of a parcel than that it is no QP for it */
 	uint32_t flights, parcels;
 	uint32_t under_way, arrived; /* packets; arrived counts as PSNs do */
 	uint64_t order, silent_at;   /* silent_at: of those sent by then one had no answer */
@@ -74,10 +90,28 @@ struct efa_route {
 struct efa_heard {
 	struct efa_sender from; /* the key */
 	UT_hash_handle hh;
+	struct efa_qp *qp;
+	struct efa_host *host;
+	/* Those of the context, and of the host, the one that was used the longest time ago first. */
+	struct efa_heard *prev, *next, *host_prev, *host_next;
 	uint64_t flow, used_ns;
 	uint32_t highest;
 	uint8_t done[EFA_WINDOW]; /* 1 and the status; 0: it is not */
 };
+
+/* hosts.c. NULL: there is none of that GID. */
+struct efa_host *efa_host_find(const struct simhca_efa *efa, const union simhca_gid *gid);
+/* It is made if there is none; NULL: out of memory. The caller counts its route or flow. */
+struct efa_host *efa_host_join(struct simhca_efa *efa, const union simhca_gid *gid);
+/* It goes if it has no routes and flows. */
+void efa_host_leave(struct simhca_efa *efa, struct efa_host *host);
+/* A packet that it has sent found no room. By any thread, without the work lock. */
+void efa_host_lost(struct simhca_efa *efa, const union simhca_gid *gid);
+static inline void efa_host_count(_Atomic uint64_t *counter, uint64_t packets)
+{
+	/* relaxed: numbers by themselves. */
+	atomic_fetch_add_explicit(counter, packets, memory_order_relaxed);
+}
 
 /* flights.c. NULL: out of memory. The message is the flight's from now on. */
 struct efa_flight *efa_flight_new(struct efa_qp *qp, const struct efa_message *message,
@@ -112,6 +146,23 @@ bool efa_wire_serve(struct simhca_worker *worker, struct efa_qp *qp, uint64_t no
 void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 		       const struct efa_sender *from, const struct efa_wire_header *header,
 		       const uint8_t *data, uint64_t now);
+
+/* heard.c. Whether a parcel of that flow and number is to be done: */
+enum efa_number {
+	EFA_NUMBER_NEW,	    /* yes; what has become of it is to be remembered in *heard */
+	EFA_NUMBER_DONE,    /* it was, with *status */
+	EFA_NUMBER_STALE,   /* it is of no use any more, or there is no room for its flow */
+	EFA_NUMBER_UNKNOWN, /* of a flow that is not known (any more): its sender is to begin anew */
+};
+/*
+ * Of a flow that is not known only the first EFA_WINDOW numbers are taken, as more was done by another QP, or
+ * before this one was reset.
+ */
+enum efa_number efa_heard_judge(struct efa_qp *qp, const struct efa_sender *from,
+				const struct efa_wire_header *header, uint64_t now,
+				struct efa_heard **heard, enum efa_status *status);
+/* All that come for the QP. */
+void efa_heard_forget(struct efa_qp *qp);
 
 /* wire_receive.c. For device->efa_take. */
 bool efa_wire_take(struct simhca_device *device, const struct simhca_packet *packet,

@@ -14,8 +14,6 @@
 
 #define INBOX_ROOM 4096u /* packets of a context */
 #define AT_A_TIME 64u
-#define HEARD_KEPT 1024u		   /* flows that a QP knows */
-#define FORGOTTEN_NS UINT64_C(10000000000) /* one of which nothing came may go */
 
 /* A parcel of which some packets are missing. */
 struct efa_parts {
@@ -103,11 +101,13 @@ bool efa_wire_take(struct simhca_device *device, const struct simhca_packet *pac
 		efa->arrivals++;
 	}
 	pthread_mutex_unlock(&efa->inbox_lock);
-	if (room)
+	if (room) {
 		simhca_engine_schedule(qp->context->engine, &efa->task);
-	else
-		simhca_arrival_free(arrival);
-	return room;
+		return true;
+	}
+	efa_host_lost(efa, &arrival->packet.sgid);
+	simhca_arrival_free(arrival);
+	return false;
 }
 
 static struct simhca_arrival *dequeue(struct simhca_efa *efa)
@@ -134,76 +134,6 @@ void efa_wire_close(struct simhca_efa *efa)
 		simhca_arrival_free(arrival);
 	for (unsigned int i = 0; i < EFA_PARTS; i++)
 		free(efa->parts[i]);
-}
-
-/* ------------------------------------------------------------------------ which are done */
-
-enum known { NEW, DONE, STALE, UNKNOWN };
-
-/* NULL: there is no room. */
-static struct efa_heard *add_heard(struct efa_qp *qp, const struct efa_sender *from, uint64_t now)
-{
-	struct efa_heard *heard, *oldest = qp->heard;
-
-	if (HASH_COUNT(qp->heard) >= HEARD_KEPT) {
-		for (heard = qp->heard; heard; heard = heard->hh.next)
-			oldest = heard->used_ns < oldest->used_ns ? heard : oldest;
-		if (now - oldest->used_ns < FORGOTTEN_NS)
-			return NULL;
-		HASH_DEL(qp->heard, oldest);
-		free(oldest);
-	}
-	heard = calloc(1, sizeof(*heard));
-	if (!heard)
-		return NULL;
-	heard->from = *from;
-	HASH_ADD(hh, qp->heard, from, sizeof(heard->from), heard);
-	return heard;
-}
-
-/*
- * Whether a parcel is to be done. *heard: where that is remembered. Of a flow that is not known (any more)
- * only the beginning is taken, as more was done by another QP, or before this one was reset.
- */
-static enum known judge_number(struct efa_qp *qp, const struct parcel_in *in, uint64_t now,
-			       struct efa_heard **heard, enum efa_status *status)
-{
-	const uint32_t number = in->header->number;
-	struct efa_heard *found;
-	int32_t ahead;
-
-	HASH_FIND(hh, qp->heard, in->from, sizeof(*in->from), found);
-	/* Its sender's clock may have been set back: what is on its way still is not as old as that. */
-	if (found && in->header->flow < found->flow && now - found->used_ns < FORGOTTEN_NS)
-		return STALE;
-	if (!found || in->header->flow != found->flow) {
-		if (number >= EFA_WINDOW)
-			return UNKNOWN;
-		if (!found)
-			found = add_heard(qp, in->from, now);
-		if (!found)
-			return STALE;
-		found->flow = in->header->flow;
-		found->highest = 0;
-		memset(found->done, 0, sizeof(found->done));
-	}
-	found->used_ns = now;
-	*heard = found;
-	ahead = (int32_t)(number - found->highest);
-	if (ahead <= -(int32_t)EFA_WINDOW)
-		return STALE;
-	/* None of those before is under way any more: their sender has given up some. */
-	if (ahead > (int32_t)EFA_WINDOW) {
-		memset(found->done, 0, sizeof(found->done));
-		found->highest = number;
-		return NEW;
-	}
-	for (; ahead > 0; ahead--)
-		found->done[++found->highest % EFA_WINDOW] = 0;
-	if (!found->done[number % EFA_WINDOW])
-		return NEW;
-	*status = (enum efa_status)(found->done[number % EFA_WINDOW] - 1);
-	return DONE;
 }
 
 /* ---------------------------------------------------------------------------------- requests */
@@ -296,10 +226,11 @@ static enum efa_status access_memory(struct simhca_worker *worker, struct efa_qp
 	const bool writes = message->send.opcode == EFA_RDMA_WRITE;
 	const struct simhca_key_use use = efa_use_of(
 		worker, qp, writes ? SIMHCA_ACCESS_REMOTE_WRITE : SIMHCA_ACCESS_REMOTE_READ);
-	struct simhca_sgl there = { .count = 0 }, here;
+	struct simhca_sgl there, here;
 	enum simhca_reason reason;
 	bool done;
 
+	there.count = 0;
 	if (efa_ah_of(qp->context->efa, sender) == EFA_NO_AH)
 		return efa_because(message, EFA_STATUS_UNKNOWN_PEER, SIMHCA_REASON_NO_RESPONSE,
 				   NULL);
@@ -371,16 +302,16 @@ static void take_request(struct simhca_worker *worker, struct efa_qp *qp,
 		answer(worker, qp, in, status, message.reason);
 		return;
 	}
-	switch (judge_number(qp, in, now, &heard, &status)) {
-	case STALE:
+	switch (efa_heard_judge(qp, in->from, in->header, now, &heard, &status)) {
+	case EFA_NUMBER_STALE:
 		return;
-	case UNKNOWN:
+	case EFA_NUMBER_UNKNOWN:
 		answer(worker, qp, in, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_NO_RESPONSE);
 		return;
-	case DONE:
+	case EFA_NUMBER_DONE:
 		answer(worker, qp, in, status, SIMHCA_REASON_NONE);
 		return;
-	case NEW:
+	case EFA_NUMBER_NEW:
 		break;
 	}
 	if (kind == EFA_WIRE_READ) {
@@ -400,22 +331,32 @@ static void take_request(struct simhca_worker *worker, struct efa_qp *qp,
 static struct efa_parts *parts_of(struct simhca_efa *efa, const struct efa_sender *from,
 				  uint32_t dest_qpn, const struct efa_wire_header *header)
 {
-	struct efa_parts **place = &efa->parts[0], *parts;
+	struct efa_parts **place = &efa->parts[0], **own = NULL, *parts;
+	unsigned int of_host = 0;
 
 	for (unsigned int i = 0; i < EFA_PARTS; i++) {
+		bool is_own;
+
 		parts = efa->parts[i];
-		if (parts && parts->have && parts->header.number == header->number &&
+		is_own = parts && parts->have &&
+			 !memcmp(&parts->from.gid, &from->gid, sizeof(from->gid));
+		if (is_own && parts->header.number == header->number &&
 		    parts->header.flow == header->flow && parts->dest_qpn == dest_qpn &&
 		    parts->header.kind == header->kind && parts->header.unit == header->unit &&
-		    parts->header.length == header->length &&
-		    !memcmp(&parts->from, from, sizeof(*from)))
+		    parts->header.length == header->length && parts->from.qpn == from->qpn)
 			return parts;
+		of_host += is_own;
+		if (is_own && (!own || parts->used < (*own)->used))
+			own = &efa->parts[i];
 		/* Or else the one that was used the longest time ago, or a free one. */
 		if (!parts || (*place && parts->used < (*place)->used))
 			place = &efa->parts[i];
 		if (!parts)
 			break;
 	}
+	/* A host that sends parts alone leaves the others their room. */
+	if (of_host >= EFA_PARTS_OF_HOST)
+		place = own;
 	if (!*place)
 		*place = malloc(sizeof(**place));
 	parts = *place;
@@ -462,10 +403,14 @@ static void deliver(struct simhca_worker *worker, struct simhca_efa *efa,
 				.marked = arrival->marked,
 				.data = arrival->payload + EFA_WIRE_HEADER };
 	const struct efa_parts *parts;
+	struct efa_host *host;
 
 	if (!qp || qp->context->efa != efa || atomic_load(&qp->dead) ||
 	    !efa_wire_decode(arrival->payload, arrival->length, &header))
 		return;
+	host = efa_host_find(efa, &from.gid);
+	if (host)
+		efa_host_count(&host->received, 1);
 	from.qpn = header.src_qpn;
 	if (efa_wire_has_data(header.kind) && efa_wire_packets(header.length, header.unit) > 1) {
 		parts = put_together(efa, &from, arrival, &header);

@@ -34,15 +34,37 @@ static uint64_t timeout_of(const struct efa_route *route, unsigned int tries)
 	return timeout < LAST_TIMEOUT_NS ? timeout : LAST_TIMEOUT_NS;
 }
 
+/* The parcel's bytes of an RDMA operation: from the sender's buffer to ours, or, what a read has brought, back. */
+static enum efa_status copy_own(struct simhca_worker *worker, struct efa_qp *qp,
+				const struct efa_parcel *parcel, uint8_t *bytes)
+{
+	struct efa_message *message = &parcel->flight->message;
+	const bool reads = message->send.opcode == EFA_RDMA_READ;
+	const struct simhca_key_use use =
+		efa_use_of(worker, qp, reads ? SIMHCA_ACCESS_LOCAL_WRITE : 0);
+	enum efa_status status = EFA_STATUS_OK;
+	struct simhca_sgl here, ours;
+	enum simhca_reason reason;
+
+	here.count = 0;
+	efa_our_memory(&ours, bytes, parcel->length);
+	if (simhca_translate_sges(&use, message->send.sge, 1, parcel->offset, parcel->length,
+				  &here) != SIMHCA_REASON_NONE)
+		status = EFA_STATUS_INVALID_LKEY;
+	else if (efa_copy(worker, qp, qp, reads ? &here : &ours, reads ? &ours : &here,
+			  parcel->length, &reason) != SIMHCA_DMA_OK)
+		status = efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
+	simhca_key_release(worker, 0);
+	simhca_guard_widen(&worker->guard);
+	return status;
+}
+
 /* The sender's memory to the bounce buffer, as much as the parcel has. */
 static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 			      const struct efa_parcel *parcel, uint8_t *bounce)
 {
 	struct efa_message *message = &parcel->flight->message;
-	const struct simhca_key_use use = efa_use_of(worker, qp, 0);
-	struct simhca_sgl from = { .count = 0 }, to;
-	enum simhca_reason reason;
-	enum efa_status status = EFA_STATUS_OK;
+	enum efa_status status;
 
 	if (message->send.opcode == EFA_SEND) {
 		status = efa_gather(worker, qp, message, bounce);
@@ -52,19 +74,10 @@ static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 	}
 	if (message->send.opcode == EFA_RDMA_READ || !parcel->length)
 		return EFA_STATUS_OK;
-	if (message->send.is_inline) {
-		memcpy(bounce, message->send.data, parcel->length);
-		return EFA_STATUS_OK;
-	}
-	efa_our_memory(&to, bounce, parcel->length);
-	if (simhca_translate_sges(&use, message->send.sge, 1, parcel->offset, parcel->length,
-				  &from) != SIMHCA_REASON_NONE)
-		status = EFA_STATUS_INVALID_LKEY;
-	else if (efa_copy(worker, qp, qp, &to, &from, parcel->length, &reason) != SIMHCA_DMA_OK)
-		status = efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
-	simhca_key_release(worker, 0);
-	simhca_guard_widen(&worker->guard);
-	return status;
+	if (!message->send.is_inline)
+		return copy_own(worker, qp, parcel, bounce);
+	memcpy(bounce, message->send.data, parcel->length);
+	return EFA_STATUS_OK;
 }
 
 static struct efa_wire_header header_of(const struct efa_qp *qp, const struct efa_send *send)
@@ -126,6 +139,9 @@ static bool send_parcel(struct simhca_worker *worker, struct efa_qp *qp, struct 
 	header.length = parcel->length;
 	header.has_imm &= is_last(parcel);
 	header.va += parcel->offset;
+	if (parcel->order)
+		efa_host_count(&route->host->repeated,
+			       efa_wire_has_data(header.kind) ? parcel->packets : 1);
 	parcel->order = ++route->order;
 	parcel->sent_ns = now;
 	parcel->due_ns = now + timeout_of(route, parcel->tries);
@@ -294,29 +310,6 @@ static void arrived(struct efa_qp *qp, struct efa_parcel *parcel, uint64_t now)
 	pass(qp, route, parcel->order, now);
 }
 
-/* The bytes that were asked for. */
-static enum efa_status place_read(struct simhca_worker *worker, struct efa_qp *qp,
-				  struct efa_parcel *parcel, const uint8_t *data)
-{
-	struct efa_message *message = &parcel->flight->message;
-	const struct simhca_key_use use = efa_use_of(worker, qp, SIMHCA_ACCESS_LOCAL_WRITE);
-	enum efa_status status = EFA_STATUS_OK;
-	struct simhca_sgl from, to = { .count = 0 };
-	enum simhca_reason reason;
-
-	if (!parcel->length)
-		return EFA_STATUS_OK;
-	efa_our_memory(&from, (void *)(uintptr_t)data, parcel->length);
-	if (simhca_translate_sges(&use, message->send.sge, 1, parcel->offset, parcel->length,
-				  &to) != SIMHCA_REASON_NONE)
-		status = EFA_STATUS_INVALID_LKEY;
-	else if (efa_copy(worker, qp, qp, &to, &from, parcel->length, &reason) != SIMHCA_DMA_OK)
-		status = efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
-	simhca_key_release(worker, 0);
-	simhca_guard_widen(&worker->guard);
-	return status;
-}
-
 /* Asked again later, as long as the QP's rnr_retry allows. */
 static void refused(struct simhca_worker *worker, struct efa_qp *qp, struct efa_parcel *parcel,
 		    uint64_t now)
@@ -382,6 +375,7 @@ void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 		return;
 	route->heard_ns = now;
 	route->heard = true;
+	route->taken |= status != EFA_STATUS_BAD_DEST_QPN;
 	if (header->marked)
 		simhca_congestion_lost(&route->congestion);
 	if (status == EFA_STATUS_RNR) {
@@ -390,7 +384,8 @@ void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 	}
 	arrived(qp, parcel, now);
 	if (header->kind == EFA_WIRE_DATA)
-		status = place_read(worker, qp, parcel, data);
+		status = parcel->length ? copy_own(worker, qp, parcel, (uint8_t *)(uintptr_t)data)
+					: EFA_STATUS_OK;
 	else if (status != EFA_STATUS_OK)
 		efa_because(&flight->message, status, (enum simhca_reason)header->reason,
 			    sentence(status, (enum simhca_reason)header->reason));
@@ -402,6 +397,8 @@ void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 		if (!flight->all || flight->parcels)
 			return;
 	}
-	route->restart |= status == EFA_STATUS_BAD_DEST_QPN;
+	/* Of a QP that knows the flow, but not the Q_Key, the others may go on. */
+	route->restart |= status == EFA_STATUS_BAD_DEST_QPN &&
+			  flight->message.reason == SIMHCA_REASON_NO_RESPONSE;
 	finish_flight(worker, qp, flight, status);
 }

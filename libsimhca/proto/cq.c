@@ -382,9 +382,7 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	ret = simhca_object_add(context, SIMHCA_OBJ_CQ, cq, &reply->handle, why);
 	if (ret)
 		goto fail;
-	cq->number = context->device->next_cq;
-	if (!++context->device->next_cq)
-		context->device->next_cq = 1;
+	cq->number = simhca_number_alloc(&context->device->cqns);
 	simhca_mutex_init(&cq->lock, SIMHCA_LOCK_CQ);
 	fill_reply(cq, reply->handle, reply);
 	return 0;
@@ -678,6 +676,7 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 	    !simhca_context_wipe(context, &cq->ring_ref, ring_bytes(cq->view.entries), &cq->wiped))
 		return -ERESTART;
 	simhca_object_remove(context, SIMHCA_OBJ_CQ, handle);
+	simhca_number_release(&context->device->cqns, cq->number);
 	simhca_context_drop_spare(context, &cq->shared.spare);
 	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
 	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->view.mem));

@@ -50,7 +50,7 @@ static struct simhca_xrcd *create(struct simhca_device *device, int file, uint64
 
 	if (!xrcd)
 		return NULL;
-	xrcd->number = device->next_xrcd++;
+	xrcd->number = simhca_number_alloc(&device->xrcdns);
 	xrcd->file = file;
 	xrcd->dev = dev;
 	xrcd->ino = ino;
@@ -68,6 +68,7 @@ static void release(struct simhca_device *device, struct simhca_xrcd *xrcd)
 	while (*link != xrcd)
 		link = &(*link)->next;
 	*link = xrcd->next;
+	simhca_number_release(&device->xrcdns, xrcd->number);
 	simhca_release(device->fabric, NULL, 0, xrcd->file);
 	free(xrcd);
 }

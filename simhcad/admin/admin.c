@@ -249,6 +249,7 @@ static const struct {
 	[CONTROL_QP] = { .report = &qp_report },
 	[CONTROL_CQ] = { .report = &cq_report },
 	[CONTROL_SRQ] = { .report = &srq_report },
+	[CONTROL_WIRE_HOSTS] = { .report = &wire_host_report },
 	[CONTROL_MR] = { .report = &mr_report },
 	[CONTROL_CM] = { .report = &cma_report },
 	[CONTROL_WIRE] = { .report = &wire_report },

@@ -4,6 +4,7 @@
 #include <utlist.h>
 
 #include "device/gid_table.h"
+#include "efa/efa.h"
 #include "link/wire/wire.h"
 #include "names.h"
 #include "resources.h"
@@ -163,6 +164,31 @@ static json_t *next_srq(const struct device *device, const struct session *sessi
 	return srq;
 }
 
+/* Of an EFA device, whose QPs are connected to nobody. */
+static json_t *next_wire_host(const struct device *device, const struct session *session,
+			      uint32_t *index)
+{
+	struct simhca_efa_traffic traffic;
+	char peer[GID_TEXT];
+	json_t *host;
+
+	if (!simhca_efa_traffic(session->context, *index, &traffic))
+		return NULL;
+	(*index)++;
+	gid_print(&traffic.peer, peer);
+	host = owner_json(device, session);
+	json_object_set_new(host, "pairs",
+			    json_integer(traffic.routes > traffic.flows ? traffic.routes
+									: traffic.flows));
+	json_object_set_new(host, "wire",
+			    json_pack("{s:s, s:I, s:I, s:I, s:I}", "peer", peer, "sent",
+				      (json_int_t)traffic.sent, "repeated",
+				      (json_int_t)traffic.repeated, "received",
+				      (json_int_t)traffic.received, "lost",
+				      (json_int_t)traffic.lost));
+	return host;
+}
+
 static json_t *next_mr(const struct device *device, const struct session *session, uint32_t *handle)
 {
 	struct simhca_mr_info info;
@@ -255,4 +281,5 @@ static void end(void *state)
 REPORT(qp);
 REPORT(cq);
 REPORT(srq);
+REPORT(wire_host);
 REPORT(mr);

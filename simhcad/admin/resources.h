@@ -13,6 +13,6 @@ struct simhca_usage_sum;
 
 json_t *usage_json(const struct simhca_usage_sum *usage);
 
-extern const struct report_kind qp_report, cq_report, srq_report, mr_report;
+extern const struct report_kind qp_report, cq_report, srq_report, mr_report, wire_host_report;
 
 #endif

@@ -48,6 +48,8 @@ static struct simhca_device *make_model(struct device *device)
 		.infiniband = settings->infiniband,
 		.efa = settings->efa,
 		.efa_generation = settings->efa_caps,
+		.efa_mtu = settings->efa_mtu,
+		.efa_rdma = settings->efa_rdma,
 		.srd_shuffled = settings->srd_shuffled,
 		.wire = settings->wire,
 		.node_guid = node_guid(device),

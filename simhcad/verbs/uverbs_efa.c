@@ -20,13 +20,14 @@ static void core_answer(const struct uverbs_call *call, void *to, size_t size)
 static int get_context(struct uverbs_call *call)
 {
 	const uint32_t generation = call->session->device->options->settings.efa_caps;
+	const struct simhca_efa_limits most = simhca_efa_limits(call->session->device->model);
 	const struct simhca_efa_abi_context_resp out = {
 		.cmds_supp_udata_mask =
 			EFA_USER_CMDS_SUPP_UDATA_QUERY_DEVICE | EFA_USER_CMDS_SUPP_UDATA_CREATE_AH,
 		.sub_cqs_per_cq = generation == 1 ? SIMHCA_EFA_SUB_CQS : 1,
-		.inline_buf_size = SIMHCA_EFA_INLINE,
+		.inline_buf_size = (uint16_t)most.max_inline,
 		.max_llq_size = SIMHCA_EFA_LLQ,
-		.inline_buf_size_ex = generation >= 3 ? SIMHCA_EFA_INLINE_WIDE : 0,
+		.inline_buf_size_ex = (uint16_t)most.max_inline_wide,
 	};
 	int ret = simhca_efa_open(call->session->context, call->why);
 
@@ -51,14 +52,13 @@ static uint32_t caps_of(uint32_t generation)
 static int query_device_ex(struct uverbs_call *call)
 {
 	const uint32_t generation = call->session->device->options->settings.efa_caps;
-	const struct simhca_device_attr *attr =
-		&simhca_device_memory(call->session->device->model)->attr;
+	const struct simhca_efa_limits most = simhca_efa_limits(call->session->device->model);
 	const struct efa_ibv_ex_query_device_resp out = {
-		.max_sq_wr = attr->max_qp_wr,
-		.max_rq_wr = SIMHCA_EFA_RQ_WR,
-		.max_sq_sge = (uint16_t)attr->max_sge,
-		.max_rq_sge = (uint16_t)attr->max_sge,
-		.max_rdma_size = generation >= 2 ? SIMHCA_EFA_RDMA : 0,
+		.max_sq_wr = most.max_send_wr,
+		.max_rq_wr = most.max_recv_wr,
+		.max_sq_sge = (uint16_t)most.max_sge,
+		.max_rq_sge = (uint16_t)most.max_sge,
+		.max_rdma_size = most.max_rdma,
 		.device_caps = caps_of(generation),
 	};
 

@@ -452,6 +452,187 @@ static void a_flush_takes_what_is_under_way(void **state)
 	}
 }
 
+static void write_to(struct efa_end *end, const struct efa_qp *to, uint16_t id)
+{
+	struct efa_send_wqe wqe = rdma(end, EFA_RDMA_WRITE, end->mr, end->mr);
+
+	wqe.req_id = id;
+	wqe.dest_qpn = (uint16_t)to->qpn;
+	wqe.rdma.local.length = wqe.rdma.remote.length = EFA_BYTES;
+	efa_put_send(end->qp[0], &wqe);
+}
+
+/* The next completions, in any order: that many with each status. */
+static void expect_statuses(struct world *world, struct efa_end *end, unsigned int ok,
+			    unsigned int bad)
+{
+	for (unsigned int count = ok + bad; count; count--) {
+		struct efa_cqe cqe = next_of(world, end);
+
+		if (cqe.status == EFA_STATUS_OK)
+			ok--;
+		else
+			bad--;
+		assert_true(cqe.status == EFA_STATUS_OK || cqe.status == EFA_STATUS_BAD_DEST_QPN);
+	}
+	assert_int_equal(ok, 0);
+	assert_int_equal(bad, 0);
+}
+
+/* Not what waits for a receive of the same QP, nor what is sent later, and be it the first that it takes. */
+static void a_wrong_qkey_stops_nobody(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct efa_send_wqe wrong = efa_send_of(end, end->qp[1], 5);
+
+	wrong.qkey++;
+	for (uint32_t i = 0; i < EFA_WINDOW + 1; i++) {
+		efa_put_send(end->qp[0], &wrong);
+		assert_int_equal(next_of(world, end).status, EFA_STATUS_BAD_DEST_QPN);
+	}
+	atomic_store(&end->qp[0]->rnr_retry, 7);
+	efa_post_send(end, end->qp[0], end->qp[1], 1);
+	for (int i = 0; i < 10; i++)
+		efa_let_work(world, end);
+	efa_put_send(end->qp[0], &wrong);
+	write_to(end, end->qp[1], 2);
+	expect_statuses(world, end, 1, 1);
+	write_to(end, end->qp[1], 3);
+	expect_statuses(world, end, 1, 0);
+	efa_post_recv(end, end->qp[1], 4);
+	expect_statuses(world, end, 2, 0);
+}
+
+/* A packet comes, as one that another host has sent. */
+static void forge(struct efa_end *end, uint8_t host, const struct efa_wire_header *header,
+		  size_t data)
+{
+	static const uint8_t bytes[4096];
+	struct simhca_device *device = end->client->context->device;
+	uint8_t payload[sizeof(bytes)];
+	const struct simhca_wire_datagram datagram = {
+		.path = { .source.raw = { 0xfd, [15] = host },
+			  .destination = simhca_gids_get(&device->gids, 0) }
+	};
+	const struct simhca_packet packet = {
+		.op = SIMHCA_PKT_EFA,
+		.first = true,
+		.last = true,
+		.dest_qpn = end->qp[1]->qpn,
+		.length = EFA_WIRE_HEADER + data,
+		.sgid = datagram.path.source,
+	};
+
+	efa_wire_encode(header, payload);
+	memcpy(payload + EFA_WIRE_HEADER, bytes, data);
+	assert_true(atomic_load(&device->efa_take)(device, &packet, payload, &datagram));
+}
+
+static void open_flow(struct world *world, struct efa_end *end, uint8_t host, uint32_t qpn)
+{
+	const struct efa_wire_header header = {
+		.kind = EFA_WIRE_SEND, .src_qpn = qpn, .unit = 200, .flow = 1
+	};
+
+	forge(end, host, &header, 0);
+	if (qpn % 256 == 0)
+		efa_let_work(world, end);
+}
+
+/* It has as many as it may, and not as many as there are; others open theirs, and it again later. */
+static void a_host_has_so_many_flows(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	const struct simhca_efa *efa = end->client->context->efa;
+
+	for (uint32_t qpn = 1; qpn < UINT16_MAX; qpn++)
+		open_flow(world, end, 1, qpn);
+	efa_let_work(world, end);
+	assert_int_equal(efa->flows, EFA_FLOWS_OF_HOST);
+	exchange(world, end, 3);
+	assert_int_equal(efa->flows, EFA_FLOWS_OF_HOST + 1);
+	for (uint32_t qpn = 1; qpn < UINT16_MAX; qpn++)
+		open_flow(world, end, 2, qpn);
+	efa_let_work(world, end);
+	assert_int_equal(efa->flows, EFA_FLOWS);
+	exchange(world, end, 3);
+	atomic_fetch_add(&world->now, 11 * SEC);
+	for (uint32_t qpn = 1; qpn <= 2 * EFA_FLOWS; qpn++)
+		open_flow(world, end, 3, qpn);
+	efa_let_work(world, end);
+	assert_int_equal(efa->flows, EFA_FLOWS);
+	efa_start(end->qp[1]);
+	assert_int_equal(efa->flows, 0);
+	assert_int_equal(HASH_COUNT(efa->hosts), 1); /* to which there is a route */
+	efa_start(end->qp[0]);
+	assert_null(efa->hosts);
+}
+
+/* Packets of each kind have been sent, and have come; what was sent again is told as well. */
+static void what_has_passed_is_counted(void **state)
+{
+	uint32_t number = 1;
+	struct lossy how = { .loses = loses_number, .arg = &number };
+	struct world *world = *state;
+	struct efa_end *end = end_new(world);
+	struct simhca_efa_traffic traffic;
+
+	assert_false(simhca_efa_traffic(end->client->context, 0, &traffic));
+	exchange(world, end, 1);
+	assert_true(simhca_efa_traffic(end->client->context, 0, &traffic));
+	assert_int_equal(traffic.routes, 1);
+	assert_int_equal(traffic.flows, 1);
+	assert_int_equal(traffic.sent, 4); /* three of a message, and the answer */
+	assert_int_equal(traffic.received, 4);
+	assert_int_equal(traffic.repeated, 0);
+	/* PSNs of packets are the message's and the next ones: the second message has the second one. */
+	lossy_use(world, &how);
+	efa_post_recv(end, end->qp[1], 1);
+	efa_post_send(end, end->qp[0], end->qp[1], 2);
+	for (int i = 0; i < 50; i++)
+		efa_let_work(world, end);
+	number = UINT32_MAX;
+	for (int n = 0; n < 2; n++)
+		assert_int_equal(next_of(world, end).status, EFA_STATUS_OK);
+	assert_true(simhca_efa_traffic(end->client->context, 0, &traffic));
+	assert_true(traffic.repeated >= 3 && traffic.repeated % 3 == 0);
+	assert_int_equal(traffic.sent, 8 + traffic.repeated);
+	assert_false(simhca_efa_traffic(end->client->context, 1, &traffic));
+}
+
+static struct {
+	struct efa_end *end;
+	bool (*tick)(void); /* the network's */
+} begun;
+
+/* Whenever a packet may come another host begins more messages than there is room for. */
+static bool begin_many(void)
+{
+	struct efa_wire_header header = {
+		.kind = EFA_WIRE_SEND, .unit = 200, .flow = 1, .length = 400
+	};
+	bool busy = begun.tick();
+
+	if (busy)
+		for (header.src_qpn = 1; header.src_qpn <= EFA_PARTS; header.src_qpn++)
+			forge(begun.end, 1, &header, 200);
+	return busy;
+}
+
+static void a_host_leaves_room_for_parts_of_others(void **state)
+{
+	struct lossy how = { .seed = 3, .late = 1000 };
+	struct world *world = *state;
+
+	begun.end = end_new(world);
+	lossy_use(world, &how);
+	begun.tick = world->tick;
+	world->tick = begin_many;
+	exchange(world, begun.end, 10);
+}
+
 static void an_engine_rests_afterwards(void **state)
 {
 	bool silent = false;
@@ -604,6 +785,10 @@ int main(void)
 		ON_WIRE(one_asks_for_all_that_wait),
 		ON_WIRE(a_slow_receiver_is_kept_busy),
 		ON_WIRE(a_flush_takes_what_is_under_way),
+		ON_WIRE(a_wrong_qkey_stops_nobody),
+		ON_WIRE(a_host_has_so_many_flows),
+		ON_SMALL(a_host_leaves_room_for_parts_of_others),
+		ON_SMALL(what_has_passed_is_counted),
 		ON_WIRE(an_engine_rests_afterwards),
 		ON_WIRE(a_broken_receiver_is_flushed),
 		cmocka_unit_test(headers_come_back),

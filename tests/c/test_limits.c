@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Limits: what the configuration says is reported, enforced, and given back when objects go. */
+#include "core/context.h"
 #include "core/handles.h"
 #include "harness.h"
+#include "simhca-info.h"
 
 static struct world *small_world(void)
 {
@@ -393,6 +395,40 @@ static void a_slot_has_another_number_each_time(void **state)
 	free(seen);
 }
 
+static uint32_t number_of_cq(const struct client *client, uint32_t handle)
+{
+	struct simhca_cq_info info;
+
+	assert_true(simhca_next_cq(client->context, &handle, &info));
+	return info.number;
+}
+
+/* Numbers begin anew after the last one, and pass over those that are in use. */
+static void a_number_in_use_is_not_given_again(void **state)
+{
+	struct client *client = client_new(*state, 0), *other = client_new(*state, 0);
+	struct simhca_numbers *numbers = &client->context->device->cqns;
+	const struct cq *held = cq_new(client, 4), *last, *first;
+	struct simhca_numbers few = { 0 };
+
+	assert_int_equal(number_of_cq(client, held->handle), 1);
+	numbers->next = numbers->slots - 2;
+	last = cq_new(other, 4);
+	assert_int_equal(number_of_cq(other, last->handle), numbers->slots - 2);
+	first = cq_new(other, 4);
+	assert_int_equal(number_of_cq(other, first->handle), 2);
+	assert_int_equal(0, patiently(simhca_destroy_cq(client->context, held->handle, NULL)));
+	numbers->next = 1;
+	assert_int_equal(number_of_cq(other, cq_new(other, 4)->handle), 1);
+	assert_true(simhca_numbers_init_plain(&few, 8));
+	for (uint32_t i = 1; i < 7; i++)
+		assert_int_equal(simhca_number_alloc(&few), i);
+	assert_int_equal(simhca_number_alloc(&few), 0);
+	simhca_number_release(&few, 3);
+	assert_int_equal(simhca_number_alloc(&few), 3);
+	simhca_numbers_free(&few);
+}
+
 static int join(const struct qp *qp, uint32_t group)
 {
 	struct simhca_mcast_req req = { .qp = qp->handle, .gid.raw = { 0xff, 0x0e } };
@@ -464,6 +500,7 @@ int main(void)
 		ON_ETHERNET(port_and_gid_events),
 		ON_ETHERNET(qpns_do_not_repeat_soon),
 		cmocka_unit_test(a_slot_has_another_number_each_time),
+		ON_ETHERNET(a_number_in_use_is_not_given_again),
 		ON_ETHERNET(a_device_has_so_many_multicast_groups),
 		ON_ETHERNET(a_context_has_room_for_the_queues_of_many_qps),
 	};

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
+#include "core/device.h"
+#include "recv/xrc.h"
 #include "xrc.h"
 
 #define CREATE SIMHCA_XRCD_CREATE
@@ -110,6 +112,25 @@ static void a_domain_in_use_is_not_closed(void **state)
 	assert_int_equal(0, xrcd_close(two, b));
 }
 
+/* They begin anew after the last one. */
+static void a_number_in_use_is_not_given_again(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	struct simhca_numbers *numbers = &client->context->device->xrcdns;
+	const struct simhca_xrcd *xrcds;
+	int file = xrcd_file();
+
+	xrcd_open(client, file);
+	numbers->next = 1;
+	close(file);
+	file = xrcd_file();
+	xrcd_open(client, file);
+	close(file);
+	xrcds = client->context->device->xrcds;
+	assert_int_equal(xrcds->number, 2);
+	assert_int_equal(xrcds->next->number, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +139,7 @@ int main(void)
 		ON_ETHERNET(a_domain_without_a_file_is_nobody_elses),
 		ON_ETHERNET(a_file_without_an_inode_of_its_own_is_refused),
 		ON_ETHERNET(a_domain_in_use_is_not_closed),
+		ON_ETHERNET(a_number_in_use_is_not_given_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,6 +160,39 @@ def test_generations(launcher, caps, part):
     assert re.search(rf"vendor_part_id:\s+{int(part, 16)}\n", found.stdout), found
 
 
+ASKS_FOR_SENDS = """\
+import errno, sys
+from pyverbs import enums as e
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QP, QPCap, QPInitAttr
+context = Context(name="simhca0")
+pd, cq = PD(context), CQ(context, 64)
+for sends in map(int, sys.argv[1:]):
+    cap = QPCap(max_send_wr=sends, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
+    try:
+        QP(pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=cq, rcq=cq, cap=cap)).close()
+        print(sends, "ok")
+    except PyverbsRDMAError as error:
+        print(sends, errno.errorcode[error.error_code])
+"""
+
+
+def test_limits():
+    """What is lowered libefa reports, and keeps to."""
+    lowered = ["--efa-mtu", 4096, "--efa-rdma-size", 65536, "--max-qp-wr", 64, "--max-sge", 1, "--max-cqe", 1024]
+    with Device("ethernet", "--model", "efa", *lowered) as device:
+        found = expect_success(device.run("ibv_devinfo", "-v")).stdout
+        for name, value in (("max_qp_wr", 64), ("max_sge", 1), ("max_cqe", 1024)):
+            assert re.search(rf"^\t{name}:\t+{value}$", found, re.M), found
+        assert "max_msg_size: 4096\n" in expect_success(device.run("fi_info", "-p", "efa", "-t", "FI_EP_DGRAM", "-v")).stdout
+        for result in run_pair(device, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 4096, "-t", 32, "-r", 64):
+            expect_success(result)
+        assert expect_success(device.run("/usr/bin/python3", "-c", ASKS_FOR_SENDS, 64, 65)).stdout == "64 ok\n65 EINVAL\n"
+
+
 def test_shuffled(tmp_path):
     """Programs that rely on no order of SRD's run: perftest, and libfabric, which sorts by itself."""
     with Device("ethernet", "--model", "efa", "--srd-order", "shuffled") as device:
@@ -322,7 +355,7 @@ def test_refusals(launcher):
     refused = launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--link-layer", "ib", "--", "true")
     assert "--model efa: has no --link-layer ib and no --profile" in refused.stderr, refused
     refused = launcher.run(SIMHCA, "run", "--private", "--efa-caps", 2, "--", "true")
-    assert "--efa-caps and --srd-order: need --model efa" in refused.stderr, refused
+    assert "--efa-caps, --efa-mtu, --efa-rdma-size and --srd-order: need --model efa" in refused.stderr, refused
     both = expect_success(launcher.run(SIMHCA, "run", "--private", "--devices", 2, "--device", "simhca1,model=efa",
                                        "--", "ibv_devinfo")).stdout
     assert re.findall(r"^\ttransport:\t+(\S+)", both, re.M) == ["InfiniBand", "unspecified"], both

@@ -64,6 +64,11 @@ def test_peers(hosts, tmp_path):
     before = cpu_ticks(hosts[0].pid)
     time.sleep(1)
     assert cpu_ticks(hosts[0].pid) - before <= 2, "a device uses the CPU that has nothing under way"
+    passed = wire(hosts[0])
+    peer = passed["peers"][GIDS[1]]
+    assert peer["qps"] >= 1 and peer["sent"] > 10 and peer["received"] > 10 and not peer["lost"], passed
+    assert {entry["pid"] for entry in passed["connections"]} == {client.pid}
+    assert f"peer {GIDS[1]} qps {peer['qps']} sent " in expect_success(hosts[0].tool.run(SIMHCA, "wire")).stdout
     client.send(signal.SIGUSR1)
     client = expect_success(client.finish())
     assert client.stdout == PEERS, (client, server.result())
