@@ -91,7 +91,7 @@ static void note_open(struct simhca_efa *efa, const uint64_t *address, unsigned 
 	pthread_mutex_unlock(&efa->watch_lock);
 }
 
-void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa)
+bool efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa)
 {
 	struct uffd_msg messages[MESSAGES];
 	uint64_t address[MESSAGES];
@@ -100,20 +100,21 @@ void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa)
 	ssize_t got;
 
 	if (fd < 0)
-		return;
+		return false;
 	got = simhca_userfaultfd_read(fd, messages, sizeof(messages));
 	for (ssize_t i = 0; i < got / (ssize_t)sizeof(messages[0]); i++)
 		if (messages[i].event == UFFD_EVENT_PAGEFAULT)
 			address[count++] =
 				messages[i].arg.pagefault.address & ~(uint64_t)(EFA_PAGE - 1);
 	if (!count)
-		return;
+		return false;
 	note_open(efa, address, count);
 	for (unsigned int i = 0; i < count; i++) {
 		enter_memory(worker, efa);
 		protect(fd, address[i], false);
 		leave_memory(worker);
 	}
+	return true;
 }
 
 /* False: it cannot be armed. *left: how many more pages may be, which takes system calls. */

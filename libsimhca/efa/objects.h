@@ -322,8 +322,8 @@ enum efa_injection efa_injected_arrival(const struct efa_qp *qp, struct efa_mess
 bool efa_injected_event(const struct efa_cq *cq);
 
 /* doorbells.c; under the work lock, inside a guard. */
-/* Opens the pages at which programs stand. */
-void efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa);
+/* Opens the pages at which programs stand. True: there were some. */
+bool efa_doorbells_open(struct simhca_worker *worker, struct simhca_efa *efa);
 /*
  * Arms them; false: some cannot be, and are to be looked at again and again. *more: there may be some
  * that it has not come to, as others want the engine.

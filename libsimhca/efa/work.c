@@ -276,7 +276,12 @@ static bool look(struct simhca_worker *worker, struct simhca_efa *efa, bool *idl
 		simhca_engine_arm_timer(&efa->task, SUSPENDED_NS);
 		return false;
 	}
-	efa_doorbells_open(worker, efa);
+	/*
+	 * Who stands there stores once it has a CPU, which can take long: were the page armed before, it
+	 * would stand there again, and so for ever.
+	 */
+	if (efa_doorbells_open(worker, efa))
+		efa->idle_ns = now;
 	arrived = efa_wire_arrived(worker, efa, now);
 	if (serve_all(worker, efa, now) || arrived) {
 		efa->idle_ns = 0;

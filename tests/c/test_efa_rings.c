@@ -3,6 +3,8 @@
  * What a program writes to the rings and doorbells of an EFA device: whatever it is, it costs nobody else
  * the engine. That it costs nobody a message or a byte is for simhca-liar to see (tests/liar/efa.c).
  */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 
@@ -468,6 +470,40 @@ static void a_reset_forgets_who_waits(void **state)
 	assert_false(efa_poll(end, &cqe));
 }
 
+/*
+ * A program stands at an armed doorbell. It stores once it has a CPU: the page stays open meanwhile, however
+ * long nothing has come before. A pipe is in the userfaultfd's place.
+ */
+static void who_stands_at_a_doorbell_has_time_to_ring(void **state)
+{
+	struct world *world = *state;
+	struct efa_end *end = end_new(world, 1);
+	struct simhca_efa *efa = end->client->context->efa;
+	struct efa_watch *watch = &end->qp[0]->watch;
+	struct uffd_msg message = { .event = UFFD_EVENT_PAGEFAULT,
+				    .arg.pagefault.address = 7 * EFA_PAGE };
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	*watch = (struct efa_watch){ .state = EFA_WATCH_ARMED, .address = 7 * EFA_PAGE };
+	atomic_store(&efa->userfaultfd, fds[0]);
+	for (int i = 0; i < 10; i++)
+		efa_let_work(world, end);
+	assert_int_equal(watch->state, EFA_WATCH_ARMED);
+	assert_int_equal(write(fds[1], &message, sizeof(message)), sizeof(message));
+	turn(end);
+	assert_int_equal(watch->state, EFA_WATCH_OPEN);
+	atomic_fetch_add(&world->now, 4 * MSEC);
+	turn(end);
+	assert_int_equal(watch->state, EFA_WATCH_OPEN);
+	atomic_fetch_add(&world->now, 2 * MSEC);
+	turn(end);
+	assert_int_equal(watch->state, EFA_WATCH_NONE); /* it was armed, as far as a pipe can be */
+	atomic_store(&efa->userfaultfd, -1);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -482,6 +518,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tools_show_no_more_than_there_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(receives_are_counted_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(arming_has_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_stands_at_a_doorbell_has_time_to_ring, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_receive_has_its_length, setup, teardown),
 		cmocka_unit_test_setup_teardown(sub_cqs_have_rings, setup_generation_1, teardown),
 		cmocka_unit_test_setup_teardown(later_ones_have_one, setup, teardown),
