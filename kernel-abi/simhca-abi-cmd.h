@@ -201,7 +201,7 @@ enum simhca_say {
 	SIMHCA_SAY_POST_SRQ_RECV,
 	/* The program had no descriptor for what a command has made, so that is undone. */
 	SIMHCA_SAY_NO_DESCRIPTOR,
-	SIMHCA_SAY_WAITS, /* error: SIMHCA_WAITS_FOR_LOCK, or 0, for events to be acknowledged */
+	SIMHCA_SAY_WAITS, /* error: one of SIMHCA_WAITS, or 0, for events to be acknowledged */
 	SIMHCA_SAY_WAITS_NO_MORE,
 	SIMHCA_SAY_DESTROY_CQ, /* these are refused with EBUSY */
 	SIMHCA_SAY_DEALLOC_PD,
@@ -237,6 +237,7 @@ enum simhca_say {
 	SIMHCA_SAY_KINDS,
 };
 #define SIMHCA_WAITS_FOR_LOCK 1
+#define SIMHCA_WAITS_FOR_NONE 2 /* for completions, and takes none */
 struct simhca_say_req {
 	uint32_t what; /* enum simhca_say */
 	/* errno, of a verb that is refused; NO_DESCRIPTOR: enum simhca_cmd; COMMAND: errno, and the

@@ -411,6 +411,26 @@ const struct advice *advice_on_sleep(const char *how)
 		    "forbids UDP to port 4791.",
 		    "`ip route get ADDRESS` has to name a route; `simhca explain` with the error "
 		    "has more." } },
+		{ "accept_unanswered",
+		  { "IBTA vol. 1, 12.9.8",
+		    "Nobody fetches the events of the channel after rdma_connect(), or of this "
+		    "id's "
+		    "channel: the QP is not in RTS, and the peer waits for "
+		    "RDMA_CM_EVENT_ESTABLISHED.",
+		    "Call rdma_get_cm_event() until it brings RDMA_CM_EVENT_ESTABLISHED, and send "
+		    "only then." } },
+		{ "end_unanswered",
+		  { "IBTA vol. 1, 12.9.9",
+		    "Nobody fetches the events of the channel, or what handles "
+		    "RDMA_CM_EVENT_DISCONNECTED leaves the connection as it is. The peer's own "
+		    "event comes a minute later then.",
+		    "Answer RDMA_CM_EVENT_DISCONNECTED by rdma_disconnect(), and destroy the QP "
+		    "and the id once what it flushes is polled." } },
+		{ "polls_none",
+		  { "ibv_poll_cq(3)",
+		    "num_entries was not set, or is what is left of an array that is full: such a "
+		    "call takes no completion, and returns 0.",
+		    "Call ibv_poll_cq() with the room that wc has, which is 1 at least." } },
 		{ "not_acknowledged",
 		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
 		    "An event was got, and the path that handles it returns before it is "
@@ -434,6 +454,9 @@ const struct advice *advice_on_obstacle(const char *obstacle)
 		    "another daemon.",
 		    "Give dgid, or dlid, what the peer's own ibv_query_gid(), or ibv_query_port(), "
 		    "says; `simhca status` shows the addresses of this daemon." } },
+		{ "lid_reversed",
+		  { TIME_OUT, "The LID was converted by one end alone, or twice.",
+		    "Convert it once with htons() and once with ntohs(), or not at all." } },
 		{ "port_down",
 		  { TIME_OUT,
 		    "A rule of `simhca inject`, or the device's network interface, took it down.",

@@ -221,6 +221,9 @@ static const char *may_go_on(const json_t *failure)
 		{ "sends_dropped", " waits for what its QP has dropped\n" },
 		{ "not_sent", " waits for an answer to what was not sent\n" },
 		{ "unanswered", " leaves a request to connect unanswered\n" },
+		{ "accept_unanswered", " leaves a connection half-way\n" },
+		{ "end_unanswered", " leaves the end of a connection unanswered\n" },
+		{ "polls_none", " polls for no completions\n" },
 		{ "wrong_cq", " waits for a completion at a CQ that has none\n" },
 	};
 	const char *how = report_text(failure, "how");
@@ -266,6 +269,15 @@ bool story_is_unreliable(const json_t *failure)
 	return !strcmp(type, "UD") || !strcmp(type, "UC");
 }
 
+static const char *call_that_waits(const json_t *failure)
+{
+	const char *how = report_text(failure, "how");
+
+	if (!strcmp(how, "accept_unanswered"))
+		return "rdma_accept()";
+	return strcmp(how, "end_unanswered") ? "rdma_connect()" : "rdma_disconnect()";
+}
+
 static void print_sender(FILE *out, const json_t *failure)
 {
 	const json_t *sender = json_object_get(failure, "sender");
@@ -275,7 +287,7 @@ static void print_sender(FILE *out, const json_t *failure)
 	if (is(failure, "sleep")) {
 		fputs("  waiting:    ", out);
 		print_who(out, sender);
-		fputs(", in or after rdma_connect()\n", out);
+		fprintf(out, ", in or after %s\n", call_that_waits(failure));
 		return;
 	}
 	fputs("  sent by:    ", out);

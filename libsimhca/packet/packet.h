@@ -97,11 +97,14 @@ static inline uint32_t simhca_qkey(const struct simhca_qpc *qpc)
 	return atomic_load_explicit(&qpc->qkey, memory_order_relaxed);
 }
 
-/* That a datagram is sent with. With the top bit set it is the QP's own (IBTA vol. 1, 10.2.5). */
+/* Of a Q_Key that a send has: the QP's own goes in its place (IBTA vol. 1, 10.2.5). */
+#define SIMHCA_QKEY_CONTROLLED 0x80000000u
+
+/* That a datagram is sent with. */
 static inline uint32_t simhca_qkey_of_send(const struct simhca_send_wqe *wqe,
 					   const struct simhca_qpc *qpc)
 {
-	return wqe->ud.qkey & 0x80000000u ? simhca_qkey(qpc) : wqe->ud.qkey;
+	return wqe->ud.qkey & SIMHCA_QKEY_CONTROLLED ? simhca_qkey(qpc) : wqe->ud.qkey;
 }
 
 #endif

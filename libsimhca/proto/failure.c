@@ -5,6 +5,7 @@
 #include "core/gone.h"
 #include "failure.h"
 #include "memory/key.h"
+#include "packet/packet.h"
 #include "qp.h"
 #include "simhca-device.h"
 #include "simhca-info.h"
@@ -153,6 +154,19 @@ uint32_t simhca_request_opcode(const struct simhca_packet *packet)
 	return SIMHCA_WR_SEND;
 }
 
+/*
+ * What is peculiar to the Q_Key of a QP, which the datagram does not have. Who sends with one that has
+ * the highest bit sends that of its own QP (10.2.5).
+ */
+static const char *what_of_qkey(uint32_t sent, uint32_t qkey)
+{
+	if (sent == __builtin_bswap32(qkey))
+		return ", which is the same with its bytes reversed";
+	if (qkey & SIMHCA_QKEY_CONTROLLED)
+		return ", whose highest bit has senders put their own QP's in its place";
+	return "";
+}
+
 /* The reason with the numbers that it is about, where the key and the range do not say them. */
 static const char *in_numbers(const struct simhca_qp *qp, const struct simhca_packet *packet,
 			      enum simhca_reason reason, char text[REFUSAL_TEXT])
@@ -162,10 +176,7 @@ static const char *in_numbers(const struct simhca_qp *qp, const struct simhca_pa
 
 	if (reason == SIMHCA_REASON_QKEY_MISMATCH) {
 		snprintf(text, REFUSAL_TEXT, "the datagram has Q_Key 0x%08x, and its QP 0x%08x%s",
-			 packet->qkey, qkey,
-			 packet->qkey == __builtin_bswap32(qkey)
-				 ? ", which is the same with its bytes reversed"
-				 : "");
+			 packet->qkey, qkey, what_of_qkey(packet->qkey, qkey));
 		return text;
 	}
 	if (reason == SIMHCA_REASON_PEER_NOT_READY)

@@ -262,9 +262,13 @@ static int refuse_transition(uint32_t from, uint32_t to, struct simhca_why *why)
 	if (!before[to])
 		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
 				  state_name[to]);
-	return simhca_why(why, EINVAL, "a QP cannot go from %s to %s: move it to %s first",
+	/* rdma_accept() begins with INIT, and leaves the QP in RTS. */
+	return simhca_why(why, EINVAL, "a QP cannot go from %s to %s: move it to %s first%s",
 			  state_name[from], state_name[to],
-			  from == SIMHCA_QPS_ERR ? "RESET" : before[to]);
+			  from == SIMHCA_QPS_ERR ? "RESET" : before[to],
+			  from == SIMHCA_QPS_RTS && to == SIMHCA_QPS_INIT
+				  ? "; with rdma_cm, it was accepted already"
+				  : "");
 }
 
 static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t to, uint32_t mask,

@@ -4,6 +4,7 @@
  * that. The device sees both ends, and can say why nobody answers.
  */
 #include <arpa/inet.h>
+#include <byteswap.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,8 @@
 
 enum obstacle {
 	NO_PORT,
+	NO_LID,
+	LID_REVERSED,
 	NO_GROUP_QPN,
 	NO_GROUP_GID,
 	NOT_JOINED,
@@ -43,6 +46,9 @@ static const struct {
 	const char *name, *text;
 } obstacles[] = {
 	[NO_PORT] = { "no_port", "no port has this address" },
+	[NO_LID] = { "no_port", "dlid is 0: it was not set, or not exchanged yet" },
+	[LID_REVERSED] = { "lid_reversed", "no port has this LID, and with its bytes reversed one "
+					   "has it" },
 	[NO_GROUP_QPN] = { "no_group_qpn",
 			   "the address is a multicast group's, whose QP number is 0xffffff" },
 	[NO_GROUP_GID] = { "no_group_gid", "QP number 0xffffff is for multicast groups, and the "
@@ -65,6 +71,25 @@ static const struct {
 	[NOTHING_TO_SEE] = { NULL, "the peer is there and does not answer" },
 };
 
+/* The LID was converted once too often, or once too few. */
+static bool has_reversed_lid(const struct simhca_device *device, const struct simhca_device *source,
+			     const struct simhca_av *av)
+{
+	struct simhca_av reversed = *av;
+
+	reversed.dlid = bswap_16(av->dlid);
+	return device->config.infiniband && simhca_link_has_address(device, source, &reversed);
+}
+
+/* Of an address that no port has. */
+static enum obstacle why_no_port(const struct simhca_qp *qp, const struct simhca_av *av,
+				 bool has_reversed)
+{
+	if (qp->device->config.infiniband && !av->dlid)
+		return NO_LID;
+	return has_reversed ? LID_REVERSED : NO_PORT;
+}
+
 /*
  * Between the QP and who has this address and QP number. Looks at device memory only, which stays
  * whatever becomes of the peer.
@@ -75,7 +100,7 @@ static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct s
 	struct simhca_fabric *fabric = qp->device->fabric;
 	const struct simhca_device *device;
 	const struct simhca_qpc *peer = NULL;
-	bool has_port = false, connected = false;
+	bool has_port = false, has_reversed = false, connected = false;
 	uint32_t state;
 
 	if (qp->link->remote)
@@ -84,6 +109,7 @@ static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct s
 	/* Several devices may have the address; at most one of them has the QP. */
 	for (device = fabric->devices; device; device = device->next) {
 		has_port |= simhca_link_has_address(device, qp->device, av);
+		has_reversed |= has_reversed_lid(device, qp->device, av);
 		if (!simhca_link_answers_to(device, qp->device, av))
 			continue;
 		peer = &device->qpcs[SIMHCA_QPN_SLOT(qpn)];
@@ -94,7 +120,7 @@ static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct s
 	}
 	pthread_rwlock_unlock(&fabric->lock);
 	if (!has_port)
-		return NO_PORT;
+		return why_no_port(qp, av, has_reversed);
 	if (!peer || atomic_load(&qp->device->mem->port.state) != IBV_PORT_ACTIVE)
 		return PORT_DOWN;
 	if (!qpn || peer->qpn != qpn)
@@ -164,8 +190,10 @@ static void tell(const struct simhca_qp *qp, const char *what, const char *why, 
 
 void simhca_silence_connected(const struct simhca_qp *qp)
 {
-	if (find_obstacle(qp) == NO_PORT)
-		tell(qp, "is connected to", obstacles[NO_PORT].text, "");
+	enum obstacle obstacle = find_obstacle(qp);
+
+	if (obstacle == NO_PORT || obstacle == NO_LID || obstacle == LID_REVERSED)
+		tell(qp, "is connected to", obstacles[obstacle].text, "");
 }
 
 /*

@@ -63,12 +63,32 @@ struct ibv_ah *shca_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	return &ah->ibv_ah;
 }
 
+#define MOST_KEPT 64
+
+/* The last ones that were destroyed, of the process. No lock, which a fork could find held. */
+static struct {
+	struct shca_ah *_Atomic ah[MOST_KEPT];
+	atomic_uint next;
+} kept;
+
+/*
+ * A post with a handle that has just been destroyed finds that, and not memory that is something else
+ * by now: this one is kept, and the oldest of those kept is freed.
+ */
+static void keep(struct shca_ah *ah)
+{
+	unsigned int place = atomic_fetch_add_explicit(&kept.next, 1, memory_order_relaxed);
+
+	atomic_store_explicit(&ah->is_destroyed, true, memory_order_relaxed);
+	free(atomic_exchange(&kept.ah[place % MOST_KEPT], ah));
+}
+
 int shca_destroy_ah(struct ibv_ah *ibv_ah)
 {
 	int err =
 		shca_destroy(to_sctx(ibv_ah->context), SIMHCA_CMD_DESTROY_AH, ibv_ah->handle, NULL);
 
 	if (!err)
-		free(to_sah(ibv_ah));
+		keep(to_sah(ibv_ah));
 	return err;
 }

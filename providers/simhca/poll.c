@@ -7,6 +7,7 @@
 #include "checkers.h"
 #include "doorbell.h"
 #include "lint.h"
+#include "say.h"
 
 /* About 2 us of finding nothing. */
 #define EMPTY_POLLS 100
@@ -17,6 +18,8 @@
 /* Of CQs that are polled in vain; they are counted anew every 34 ms. */
 #define MANY 8u
 #define WAITING_SHIFT 25
+
+#define NONE_TOLD_NS 2000000000u
 
 /* What no operation is. That of a send looks like one of a receive, and the other way round. */
 #define POISON_OF_RECV 0x7e
@@ -354,6 +357,27 @@ static inline void fill_wc(struct ibv_wc *wc, const struct simhca_cqe *cqe)
 	wc->dlid_path_bits = cqe->dlid_path_bits;
 }
 
+/*
+ * A poll without room for a completion takes none, however many there are. Told once, when nothing
+ * else was done with the CQ for a while.
+ */
+static __attribute__((cold, noinline)) void polled_for_none(struct shca_cq *cq, int num_entries)
+{
+	const uint64_t now_ns = shca_now_ns();
+	bool tell;
+
+	shca_cq_lock_for(cq, "ibv_poll_cq()");
+	if (!cq->none_since || cq->none_ci != cq->ci || !shca_cq_peek(cq, cq->ci)) {
+		cq->none_since = now_ns;
+		cq->none_ci = cq->ci;
+	}
+	tell = now_ns - cq->none_since > NONE_TOLD_NS && !cq->none_told;
+	cq->none_told |= tell;
+	shca_cq_unlock(cq);
+	if (tell)
+		shca_say_polls_none(cq, num_entries);
+}
+
 int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
 	struct shca_cq *cq = to_scq(ibv_cq);
@@ -361,6 +385,8 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	uint32_t ci;
 	int polled = 0;
 
+	if (__builtin_expect(num_entries <= 0, 0))
+		polled_for_none(cq, num_entries);
 	shca_cq_lock_for(cq, "ibv_poll_cq()");
 	ci = cq->ci;
 	while (polled < num_entries && (cqe = next_cqe(cq)))

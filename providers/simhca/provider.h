@@ -135,6 +135,7 @@ struct shca_mw {
 struct shca_ah {
 	struct ibv_ah ibv_ah;
 	struct simhca_av av;
+	atomic_bool is_destroyed; /* and kept for a while, so that who uses it learns it (ah.c) */
 };
 
 /* A thread domain: the program promises that one thread at a time uses what is made in it. */
@@ -170,11 +171,14 @@ struct shca_cq {
 	bool single_threaded; /* the application promised: no lock */
 	bool ignore_overrun;  /* the device does not look whether a CQE was read */
 	bool failed;	      /* an overrun, and what was there before it has been taken */
+	bool none_told;	      /* that it is polled for no completions */
 	atomic_bool polling;  /* between a successful start_poll and end_poll */
 	uint32_t empty_polls; /* in a row */
 	uint32_t stay_ns; /* without yielding; more each time that others took long, for nothing */
 	uint64_t stay_until_ns;
 	uint64_t counted_in; /* the period in which it was last found empty (poll.c) */
+	uint64_t none_since; /* when polls for no completion began; 0: there were none */
+	uint32_t none_ci;    /* ci then */
 	uint32_t ci;	     /* CQEs consumed, of which mem->ci tells the device later */
 	uint32_t mask;	     /* entries - 1 */
 	struct simhca_cqe *ring;
@@ -202,6 +206,7 @@ struct shca_wr_wrong {
 		SHCA_WR_NOT_INLINE, /* the operation has no inline data */
 		SHCA_WR_NOT_BEGUN,  /* something was set, and no operation begun */
 		SHCA_WR_NO_AH,
+		SHCA_WR_OLD_AH,
 		SHCA_WR_NOT_ASKED_FOR, /* send_ops_flags lack the operation */
 	} kind;
 	uint64_t number;
@@ -357,6 +362,12 @@ static inline struct shca_pd *to_spd(struct ibv_pd *pd)
 static inline struct shca_ah *to_sah(struct ibv_ah *ah)
 {
 	return SHCA_CONTAINER(struct shca_ah, ibv_ah, ah);
+}
+
+/* relaxed: who destroys it while others post has lost already. */
+static inline bool shca_ah_is_destroyed(struct ibv_ah *ah)
+{
+	return atomic_load_explicit(&to_sah(ah)->is_destroyed, memory_order_relaxed);
 }
 
 /*

@@ -128,6 +128,17 @@ static void wait_and_tell(struct shca_context *ctx, struct shca_lock *lock, cons
 	shca_say_waits_no_more(ctx, text);
 }
 
+void shca_say_polls_none(struct shca_cq *cq, int num_entries)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "ibv_poll_cq() of a CQ of %d entries, which holds a completion, is called with "
+		 "num_entries %d, again and again",
+		 cq->vcq.cq.cqe, num_entries);
+	say_text(cq->ctx, SIMHCA_SAY_WAITS, text, SIMHCA_WAITS_FOR_NONE);
+}
+
 void shca_sq_lock_wait(struct shca_qp *qp, const char *verb)
 {
 	char text[160];
@@ -268,6 +279,10 @@ static uint64_t inline_bytes(const struct ibv_send_wr *wr)
 	return bytes;
 }
 
+static const char destroyed_ah[] =
+	"its address handle was destroyed: ibv_destroy_ah() is for when no further request is "
+	"posted with it";
+
 static const char *why_not_posted(const struct shca_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw *mw = wr->bind_mw.mw;
@@ -309,6 +324,8 @@ static void what_was_wrong(struct shca_qp *qp, const struct ibv_send_wr *wr, cha
 		snprintf(text, size,
 			 "wr.ud.ah is NULL: ibv_create_ah() makes it, of the "
 			 "receiver's address");
+	else if (type == IBV_QPT_UD && shca_ah_is_destroyed(wr->wr.ud.ah))
+		snprintf(text, size, "%s", destroyed_ah);
 	else if (wr->num_sge < 0)
 		snprintf(text, size, "num_sge is %d", wr->num_sge);
 	else if ((wr->send_flags & IBV_SEND_INLINE) && !simhca_op_has(opcode, SIMHCA_OP_INLINE))
@@ -376,6 +393,9 @@ static void what_was_wrong_with(struct shca_qp *qp, const struct shca_wr_wrong *
 		snprintf(text, size,
 			 "ibv_wr_set_ud_addr() was called with ah NULL: ibv_create_ah() makes it, "
 			 "of the receiver's address");
+		break;
+	case SHCA_WR_OLD_AH:
+		snprintf(text, size, "%s", destroyed_ah);
 		break;
 	case SHCA_WR_NOT_ASKED_FOR:
 		snprintf(text, size,

@@ -47,6 +47,8 @@ void shca_say_not_attached(struct shca_context *ctx, int err);
  */
 void shca_say_waits(struct shca_context *ctx, const char *text);
 void shca_say_waits_no_more(struct shca_context *ctx, const char *text);
+/* A CQ is polled for no completions, though it holds one. Without locks. */
+void shca_say_polls_none(struct shca_cq *cq, int num_entries);
 /* What lint has found: that much of a context is told, as with refused posts. */
 void shca_say_lint(struct shca_context *ctx, enum simhca_say what, const char *text);
 

@@ -73,7 +73,8 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 	case IBV_WR_LOCAL_INV:
 		return push_no_data(sq, wr);
 	default:
-		if (qp->vqp.qp.qp_type == IBV_QPT_UD && !wr->wr.ud.ah)
+		if (qp->vqp.qp.qp_type == IBV_QPT_UD &&
+		    (!wr->wr.ud.ah || shca_ah_is_destroyed(wr->wr.ud.ah)))
 			return EINVAL;
 		if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
 			shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,

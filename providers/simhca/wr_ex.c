@@ -241,6 +241,10 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 		shca_wr_fail(qp, EINVAL, SHCA_WR_NO_AH, 0);
 		return;
 	}
+	if (shca_ah_is_destroyed(ah)) {
+		shca_wr_fail(qp, EINVAL, SHCA_WR_OLD_AH, 0);
+		return;
+	}
 	shca_wqe_set_ud(qp->sq.cur, ah, remote_qpn, remote_qkey);
 	if (qp->lint)
 		shca_lint_address_handle(qp, ah);

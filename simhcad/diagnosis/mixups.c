@@ -145,7 +145,10 @@ static bool remote_key(struct search *search, const struct failures_access *acce
 	struct simhca_mr_info mr;
 
 	if (!access->key)
-		return found(search, "the rkey is 0: it was not set, or not exchanged yet");
+		return found(search, "the rkey is 0: it was not set, or not exchanged yet%s",
+			     access->is_atomic ? "; of an atomic it is wr.atomic.rkey, and not "
+						 "wr.rdma.rkey"
+					       : "");
 	if (access->is_null_mr)
 		return found(
 			search,
@@ -234,6 +237,12 @@ static bool remote_address(struct search *search, const struct failures_access *
 	if (memory_address(search, access, responder) ||
 	    of_another_device(search, access, responder, "the peer's"))
 		return true;
+	/*
+	 * It is only too long. Offsets of one end are offsets of the other as well, and a child has
+	 * its buffers where its parent has them.
+	 */
+	if (is_within(access))
+		return false;
 	if (sender != responder && find_region(search, sender, has_address, access->va, &mr))
 		return found(search,
 			     "address 0x%llx is the sender's own, in its MR with key 0x%x: the "
@@ -250,9 +259,7 @@ static bool remote_address(struct search *search, const struct failures_access *
 			     "and offsets are for IBV_ACCESS_ZERO_BASED",
 			     (unsigned long long)access->va,
 			     (unsigned long long)access->entry_iova);
-	/* Who begins within what the key is for has not mixed it up. */
-	if (!is_within(access) && find_region(search, responder, has_address, access->va, &mr) &&
-	    mr.key != access->key)
+	if (find_region(search, responder, has_address, access->va, &mr) && mr.key != access->key)
 		return found(search,
 			     "address 0x%llx is in another MR of the peer's, whose key is 0x%x: "
 			     "send both of one region",

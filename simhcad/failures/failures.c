@@ -649,6 +649,8 @@ static bool access_of(const struct failed *failed, struct failures_access *acces
 		.has_key = what->has_access && what->reason >= SIMHCA_REASON_KEY_UNKNOWN &&
 			   what->reason <= SIMHCA_REASON_MW_NO_REMOTE_ATOMIC,
 		.is_remote = what->kind == SIMHCA_REQUEST_REFUSED,
+		.is_atomic = what->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP ||
+			     what->opcode == SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
 		.is_null_mr = what->entry.type == SIMHCA_MPT_NULL_MR,
 		.is_out_of_range =
 			what->entry.has_range && (what->reason == SIMHCA_REASON_KEY_BELOW_START ||

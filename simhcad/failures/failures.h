@@ -97,6 +97,7 @@ struct failures_access {
 	bool is_unanswered; /* and no key matters */
 	bool has_key;	    /* what follows says something */
 	bool is_remote;
+	bool is_atomic;	      /* that had been sent */
 	bool is_null_mr;      /* the key is that of one */
 	bool is_out_of_range; /* the key is good */
 	uint32_t key;

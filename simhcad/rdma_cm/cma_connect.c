@@ -345,7 +345,8 @@ static void on_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 				   (uint32_t)rep->vendor_id_m << 8 | rep->vendor_id_l;
 	event.resp.ece.attr_mod = mad->attr_mod;
 	fill_conn(&event, rep->private_data, sizeof(rep->private_data));
-	cma_file_queue(id->file, &event);
+	if (cma_file_queue(id->file, &event))
+		unanswered_accepted(id->file->cma->unanswered, id);
 }
 
 static const char *meaning_of(uint16_t reason)
@@ -636,6 +637,9 @@ int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_e
 		on_sidr_rep(id, event->mad);
 		break;
 	case SIMHCA_CM_DREQ_RECEIVED:
+		disconnected(id, 0);
+		unanswered_parted(id->file->cma->unanswered, id);
+		break;
 	case SIMHCA_CM_DREP_RECEIVED:
 		disconnected(id, 0);
 		break;

@@ -16,11 +16,18 @@
 #define MOST_IDS 4096u /* that are looked at to find who has asked */
 #define TEXT 224
 
+enum kind {
+	HAS_COME,   /* a request to connect */
+	WAS_SENT,   /* likewise, to another host */
+	ACCEPTED,   /* by the peer, with an answer that is to be fetched */
+	HAS_PARTED, /* the peer has called rdma_disconnect() */
+};
+
 struct request {
 	uint32_t handle;
-	bool was_sent;		/* to another host, and has not come from somebody */
+	enum kind kind;
 	double since;		/* monotonic_s() */
-	uint64_t owner, client; /* numbers of files; client 0: none of this daemon */
+	uint64_t owner, client; /* numbers of files; client: who waits, 0: nobody of this daemon */
 	char text[TEXT];	/* as it was told; "": it was not */
 };
 
@@ -40,9 +47,16 @@ static struct cma_id *waiting(const struct cma *cma, const struct request *reque
 	if (!id || !id->cm || id->file->number != request->owner)
 		return NULL;
 	state = simhca_cm_id_state(id->cm);
-	if (request->was_sent)
+	switch (request->kind) {
+	case HAS_COME:
+		return state == SIMHCA_CM_REQ_RCVD || state == SIMHCA_CM_SIDR_REQ_RCVD ? id : NULL;
+	case WAS_SENT:
 		return state == SIMHCA_CM_REQ_SENT || state == SIMHCA_CM_SIDR_REQ_SENT ? id : NULL;
-	return state == SIMHCA_CM_REQ_RCVD || state == SIMHCA_CM_SIDR_REQ_RCVD ? id : NULL;
+	case ACCEPTED:
+		return state == SIMHCA_CM_REP_RCVD ? id : NULL;
+	default:
+		return state == SIMHCA_CM_DREQ_RCVD ? id : NULL;
+	}
 }
 
 static bool is_end(const union cma_addr *one, const union cma_addr *other)
@@ -50,16 +64,34 @@ static bool is_end(const union cma_addr *one, const union cma_addr *other)
 	return cma_addr_equal(one, other) && cma_addr_port(one) == cma_addr_port(other);
 }
 
-/* Who has asked for it; NULL: nobody on this daemon. */
-static const struct cma_id *find_client(const struct cma *cma, const struct cma_id *request)
+/* Whether it may be what the request's other end is. */
+static bool may_wait(const struct cma_id *id, enum kind kind)
+{
+	enum simhca_cm_state state = id->cm ? simhca_cm_id_state(id->cm) : SIMHCA_CM_IDLE;
+
+	if (id->state != CMA_CONNECT)
+		return false;
+	switch (kind) {
+	case ACCEPTED:
+		return state == SIMHCA_CM_REP_SENT;
+	case HAS_PARTED:
+		return state == SIMHCA_CM_DREQ_SENT;
+	default:
+		return !id->listener;
+	}
+}
+
+/* Who waits for the answer; NULL: nobody on this daemon. */
+static const struct cma_id *find_client(const struct cma *cma, const struct cma_id *request,
+					enum kind kind)
 {
 	uint32_t most = cma->ids.room < MOST_IDS ? cma->ids.room : MOST_IDS;
 
 	for (uint32_t handle = 0; handle < most; handle++) {
 		const struct cma_id *id = cma_handle_get(&cma->ids, handle);
 
-		if (id && id != request && id->state == CMA_CONNECT && !id->listener &&
-		    is_end(&id->src, &request->dst) && is_end(&id->dst, &request->src))
+		if (id && id != request && may_wait(id, kind) && is_end(&id->src, &request->dst) &&
+		    is_end(&id->dst, &request->src))
 			return id;
 	}
 	return NULL;
@@ -67,7 +99,7 @@ static const struct cma_id *find_client(const struct cma *cma, const struct cma_
 
 static void tell_of_server(const struct cma *cma, struct request *request, const struct cma_id *id)
 {
-	const struct cma_id *client = find_client(cma, id);
+	const struct cma_id *client = find_client(cma, id, HAS_COME);
 	char from[CMA_ADDR_TEXT], to[CMA_ADDR_TEXT];
 
 	request->client = client ? client->file->number : 0;
@@ -76,6 +108,51 @@ static void tell_of_server(const struct cma *cma, struct request *request, const
 		 id->announced ? "was not fetched by rdma_get_cm_event() so far"
 			       : "was fetched, and neither accepted nor rejected so far");
 	cma_notify_waiting(id, client, "unanswered", request->text);
+}
+
+static bool was_fetched(const struct cma_id *id, enum cma_event_type type)
+{
+	const struct cma_event *event;
+
+	DL_FOREACH2(id->events, event, id_next)
+	if (event->resp.event == type)
+		return false;
+	return true;
+}
+
+/* librdmacm ends the handshake when the event is fetched. */
+static void tell_of_answer(const struct cma *cma, struct request *request, const struct cma_id *id)
+{
+	const struct cma_id *server = find_client(cma, id, ACCEPTED);
+	char to[CMA_ADDR_TEXT];
+
+	if (was_fetched(id, CMA_EV_CONNECT_RESPONSE))
+		return;
+	request->client = server ? server->file->number : 0;
+	snprintf(request->text, sizeof(request->text),
+		 "%s has accepted, and rdma_get_cm_event() was not called since: that is what "
+		 "establishes the connection",
+		 cma_addr_print(&id->dst, to));
+	cma_notify_waiting(id, server, "accept_unanswered", request->text);
+}
+
+/* If its peer is still there, and so waits. */
+static void tell_of_end(const struct cma *cma, struct request *request, const struct cma_id *id)
+{
+	const struct cma_id *peer = find_client(cma, id, HAS_PARTED);
+	char to[CMA_ADDR_TEXT];
+
+	if (!peer)
+		return;
+	request->client = peer->file->number;
+	snprintf(request->text, sizeof(request->text),
+		 "%s has called rdma_disconnect(): RDMA_CM_EVENT_DISCONNECTED was %s",
+		 cma_addr_print(&id->dst, to),
+		 was_fetched(id, CMA_EV_DISCONNECTED)
+			 ? "fetched, and neither rdma_disconnect() nor rdma_destroy_id() called "
+			   "since"
+			 : "not fetched by rdma_get_cm_event() so far");
+	cma_notify_waiting(id, peer, "end_unanswered", request->text);
 }
 
 /* If the host refuses to send it. */
@@ -95,10 +172,19 @@ static void tell_of_host(const struct cma *cma, struct request *request, const s
 
 static void tell(const struct cma *cma, struct request *request, const struct cma_id *id)
 {
-	if (request->was_sent)
-		tell_of_host(cma, request, id);
-	else
+	switch (request->kind) {
+	case HAS_COME:
 		tell_of_server(cma, request, id);
+		break;
+	case WAS_SENT:
+		tell_of_host(cma, request, id);
+		break;
+	case ACCEPTED:
+		tell_of_answer(cma, request, id);
+		break;
+	case HAS_PARTED:
+		tell_of_end(cma, request, id);
+	}
 }
 
 /* A program with that file, which may be closing, is there. */
@@ -161,7 +247,7 @@ void unanswered_close(struct unanswered *unanswered)
 	free(unanswered);
 }
 
-void unanswered_expect(struct unanswered *unanswered, const struct cma_id *id)
+static void expect(struct unanswered *unanswered, const struct cma_id *id, enum kind kind)
 {
 	struct request *room = NULL;
 
@@ -176,9 +262,24 @@ void unanswered_expect(struct unanswered *unanswered, const struct cma_id *id)
 	if (!room)
 		room = &unanswered->requests[unanswered->count++];
 	*room = (struct request){ .handle = id->handle,
-				  .was_sent = !id->listener,
+				  .kind = kind,
 				  .since = monotonic_s(),
 				  .owner = id->file->number };
 	if (!ev_is_active(&unanswered->timer))
 		ev_timer_again(unanswered->cma->daemon->loop, &unanswered->timer);
+}
+
+void unanswered_expect(struct unanswered *unanswered, const struct cma_id *id)
+{
+	expect(unanswered, id, id->listener ? HAS_COME : WAS_SENT);
+}
+
+void unanswered_accepted(struct unanswered *unanswered, const struct cma_id *id)
+{
+	expect(unanswered, id, ACCEPTED);
+}
+
+void unanswered_parted(struct unanswered *unanswered, const struct cma_id *id)
+{
+	expect(unanswered, id, HAS_PARTED);
 }

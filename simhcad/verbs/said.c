@@ -37,6 +37,19 @@ static const char *const verbs[SIMHCA_SAY_KINDS] = {
 	[SIMHCA_SAY_QUERY_DEVICE] = "QUERY_DEVICE",
 };
 
+/* How it waits, as advice.c knows it. */
+static const char *how_it_waits(int error)
+{
+	switch (error) {
+	case SIMHCA_WAITS_FOR_LOCK:
+		return "lock_held";
+	case SIMHCA_WAITS_FOR_NONE:
+		return "polls_none";
+	default:
+		return "not_acknowledged";
+	}
+}
+
 static bool is_command(uint32_t number)
 {
 	return number && number < SIMHCA_CMD_COUNT;
@@ -62,10 +75,7 @@ int said(struct session *session, const struct simhca_say_req *req, struct simhc
 				  req->text);
 		return 0;
 	case SIMHCA_SAY_WAITS:
-		failures_add_sleep(failures, context,
-				   error == SIMHCA_WAITS_FOR_LOCK ? "lock_held"
-								  : "not_acknowledged",
-				   req->text);
+		failures_add_sleep(failures, context, how_it_waits(error), req->text);
 		return 0;
 	case SIMHCA_SAY_WAITS_NO_MORE:
 		failures_woke_up(failures, context, req->text);

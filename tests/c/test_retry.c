@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Nobody answers: time-outs of 4.096 us * 2^timeout, retry_cnt of them and one, then an error. */
+#include <byteswap.h>
+
 #include "harness.h"
 
 static uint64_t timeout_ns(unsigned int code)
@@ -206,11 +208,27 @@ static void uc_towards_an_address_of_nobody(void **state)
 	struct pair *pair = pair_unconnected(*state, &options);
 	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
 
-	attr.av.dlid = 0;
+	attr.av.dlid = 0x3333;
 	attr.av.dgid.raw[15] = 0x99;
 	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
 	assert_int_equal(logged(*state, "is connected to"), 1);
 	assert_int_equal(logged(*state, "no port has this address"), 1);
+}
+
+/* A LID of no port that was not exchanged, or was converted once too often, is named as that. */
+static void towards_a_lid_of_nobody(void **state)
+{
+	struct options options = default_options(IBV_QPT_UC);
+	struct pair *pair = pair_unconnected(*state, &options);
+	struct simhca_qp_attr attr = qp_attr_to(pair->a.qp, 1, pair->b.qp->qpn, &options);
+
+	attr.av.dlid = bswap_16(attr.av.dlid);
+	qp_up_to(pair->a.qp, IBV_QPS_RTS, attr);
+	assert_int_equal(
+		logged(*state, "no port has this LID, and with its bytes reversed one has it"), 1);
+	attr.av.dlid = 0;
+	qp_up_to(pair->b.qp, IBV_QPS_RTS, attr);
+	assert_int_equal(logged(*state, "dlid is 0: it was not set, or not exchanged yet"), 1);
 }
 
 /* A peer that comes back in time is none the worse for it. */
@@ -295,6 +313,7 @@ int main(void)
 		ON_INFINIBAND(timeout_zero_and_a_peer_in_error),
 		ON_ETHERNET(uc_towards_an_address_of_nobody),
 		ON_INFINIBAND(uc_towards_an_address_of_nobody),
+		ON_INFINIBAND(towards_a_lid_of_nobody),
 		ON_ETHERNET(every_operation_fails_this_way),
 		ON_ETHERNET(every_absent_peer_looks_alike),
 		ON_INFINIBAND(every_absent_peer_looks_alike),

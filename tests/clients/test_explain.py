@@ -88,6 +88,8 @@ DROPPED = {
     "qkey": ("the datagram has Q_Key 0x22222222, and its QP 0x11111111", "QKEY_MISMATCH, vendor_err 99"),
     "qkey_reversed": ("the datagram has Q_Key 0x04030201, and its QP 0x01020304, which is the same with its bytes reversed",
                       "QKEY_MISMATCH, vendor_err 99"),
+    "qkey_controlled": ("the datagram has Q_Key 0x11111111, and its QP 0x80001234, whose highest bit has senders put their own "
+                        "QP's in its place", "QKEY_MISMATCH, vendor_err 99"),
     "grh": ("the message has 64 bytes and 40 of its GRH, and the receive that was next 64, wr_id 2",
             "RECV_TOO_SHORT, vendor_err 70"),
     "no_receive": ("no receive was posted so far", "PEER_NOT_READY, vendor_err 97"),
@@ -198,6 +200,13 @@ def test_what_was_mixed_up(launcher, mixed_up, how):
     assert re.findall("^  (?:usually|try):.*$", result.stderr, re.M) == ["  try:        Correct what the line `looks like:` names."]
 
 
+def test_what_is_only_too_long(launcher, mixed_up):
+    """An offset that is one of the peer's region is not taken for one of the sender's own, which has the same."""
+    result = launcher.run(SIMHCA, "run", "--private", "--explain", "--", mixed_up, "too_long")
+    assert result.status > 0 and "looks like" not in result.stderr, result
+    assert "\n  because:    the access ends 16 bytes after the region (" in result.stderr, result
+
+
 def test_nothing_was_mixed_up(launcher, mixed_up):
     """And what is a plain fault is not taken for it."""
     expect_success(launcher.run(SIMHCA, "run", "--private", "--", mixed_up, "right"))
@@ -287,6 +296,8 @@ WAITS = {
                       "ibv_wr_abort(): the ibv_wr_start() before it was not ended"),
     "not_ended": ("sleeps, and will not wake up", "ibv_start_poll() of a CQ of 15 entries waits for ibv_end_poll(): the "
                   "ibv_start_poll() before it was not ended"),
+    "polls_none": ("polls for no completions", "ibv_poll_cq() of a CQ of 15 entries, which holds a completion, is called with "
+                   "num_entries 0, again and again"),
     "in_sqd": ("waits for what its QP has not begun", "the program polls CQ \\d+, which is empty: SEND of 8 bytes, wr_id 0x2, "
                "of QP 0x\\w+ is not begun, as the QP is in SQD"),
     "no_peer": ("waits for a message of a peer that is not there", "the program polls CQ \\d+, which is empty: QP 0x\\w+, "
@@ -538,6 +549,8 @@ POSTS = {
     "builder_not_begun": "posts by ibv_wr_*(): ibv_wr_set_*() was called, and no operation, such as ibv_wr_send(), before it",
     "builder_no_ah": "posts by ibv_wr_*(): ibv_wr_set_ud_addr() was called with ah NULL: ibv_create_ah() makes it, of the "
                      "receiver's address",
+    "builder_old_ah": "posts by ibv_wr_*(): its address handle was destroyed: ibv_destroy_ah() is for when no further request is "
+                      "posted with it",
     "builder_full": "posts by ibv_wr_*(): its send queue is full: max_send_wr is 4; poll its CQ first",
     "recv_sges": "receive, wr_id 0x2: it has 9 SGEs, and max_recv_sge is 1",
     "recv_full": "receive, wr_id 0x2: its queue is full: max_recv_wr is 4, and so many were not polled",

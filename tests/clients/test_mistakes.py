@@ -51,6 +51,20 @@ def test_a_mistake(launcher, program, name, shown, text):
     assert " is refused: " in story[0] or any(line.startswith("  try:  ") for line in story), result
 
 
+@pytest.mark.parametrize("name, shown, text", [pytest.param(*row, id=row[0]) for row in rows("test_a_mistake_on_infiniband")])
+def test_a_mistake_on_infiniband(launcher, program, name, shown, text):
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--link-layer", "ib", "--explain", "--", program, name))
+    story = result.stderr.split("\n", 1)
+    assert story[0].endswith(f": {os.strerror(getattr(errno, shown)) if shown.startswith('E') else shown}"), result
+    assert re.search(re.escape(text).replace(re.escape("..."), ".*"), result.stderr), result
+
+
+def test_an_offset_that_is_one(launcher, program):
+    """Of a region that takes offsets, an access that is only too long is told as that."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, "past_zero_based"))
+    assert "looks like" not in result.stderr and "  usually:" in result.stderr, result
+
+
 def test_the_length_of_a_bind(launcher, program):
     """It is that of the window, and no sum of SGEs."""
     result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", program, "bind_past_the_region"))
@@ -110,9 +124,10 @@ def test_who_waits_for_a_server(cm_program):
         server.kill()
 
 
-def test_who_answers_late(launcher, cm_program):
-    """What was said while the client waited is taken back."""
-    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", cm_program, "answers_late"))
+@pytest.mark.parametrize("how", ["answers_late", "end_answered_late"])
+def test_who_answers_late(launcher, cm_program, how):
+    """What was said while the peer waited is taken back."""
+    result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", cm_program, how))
     assert result.stderr == "", result
 
 
@@ -123,7 +138,7 @@ def test_each_mistake_with_rdma_cm_has_a_row():
 
 def test_each_mistake_of_the_program_has_a_row():
     made = set(re.findall(r'is\("(\w+)"\)', SOURCE.read_text()))
-    assert made == {name for name, _, _ in rows()}
+    assert made == {name for name, _, _ in rows() + rows("test_a_mistake_on_infiniband")}
     lines = PAGE.read_text().splitlines()
     # A head is not one of them; it stands above the line of dashes.
     assert sum(line.startswith("| ") and not after.startswith("|---")

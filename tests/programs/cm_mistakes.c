@@ -208,6 +208,32 @@ static void connect_wrongly(void)
 		CHECK(is_refused(rdma_connect(server, &param), EINVAL));
 	} else if (is("post_before_established")) {
 		CHECK(post_send(client->qp, &wr) == EINVAL);
+	} else if (is("accept_twice")) {
+		CHECK(!rdma_accept(server, &param));
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		CHECK(is_refused(rdma_accept(server, &param), EINVAL));
+	} else if (is("answer_not_fetched")) {
+		CHECK(!rdma_accept(server, &param));
+		sleep(SLEEP_S);
+	} else if (is("end_not_fetched") || is("end_not_answered")) {
+		CHECK(!rdma_accept(server, &param));
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		CHECK(!rdma_disconnect(client));
+		if (is("end_not_answered"))
+			expect(RDMA_CM_EVENT_DISCONNECTED);
+		sleep(SLEEP_S);
+	} else if (!strcmp(how, "end_answered_late")) {
+		CHECK(!rdma_accept(server, &param));
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		expect(RDMA_CM_EVENT_ESTABLISHED);
+		CHECK(!rdma_disconnect(client));
+		CHECK(expect(RDMA_CM_EVENT_DISCONNECTED) == server);
+		sleep(SLEEP_S);
+		CHECK(!rdma_disconnect(server));
+		CHECK(expect(RDMA_CM_EVENT_DISCONNECTED) == client);
+		sleep(SLEEP_S / 2);
 	} else if (is("reject_too_late")) {
 		CHECK(!rdma_accept(server, &param));
 		expect(RDMA_CM_EVENT_ESTABLISHED);

@@ -54,6 +54,12 @@ int main(int argc, char **argv)
 	start_qp(sender, 0);
 	if (strcmp(how, "not_started"))
 		start_qp(receiver, sender->qp_num);
+	if (!strcmp(how, "qkey_controlled")) {
+		struct ibv_qp_attr attr = { .qkey = 0x80001234 };
+
+		CHECK(!ibv_modify_qp(receiver, &attr, IBV_QP_QKEY));
+		qkey = attr.qkey;
+	}
 	if (!strcmp(how, "qkey_reversed")) {
 		struct ibv_qp_attr attr = { .qkey = 0x01020304 };
 

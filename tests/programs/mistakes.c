@@ -3,6 +3,7 @@
  * Makes the mistake that its argument names, between two QPs of its own. Exits with 0 when that has
  * failed as it does on hardware: by a completion with an error, or by a verb that is refused.
  */
+#include <byteswap.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -175,6 +176,8 @@ static bool make_completion(void)
 		w.wr.wr.rdma.rkey = ibv_alloc_null_mr(w.pd)->rkey;
 	} else if (is("no_rkey")) {
 		w.wr.wr.rdma.rkey = 0;
+	} else if (is("rkey_of_rdma")) {
+		w.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD; /* below, wr.rdma is set */
 	} else if (is("no_lkey")) {
 		w.sge.lkey = 0;
 	} else if (is("no_remote_write")) {
@@ -285,6 +288,17 @@ static bool make_completion(void)
 		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_ZERO_BASED);
 		CHECK(mr);
 		w.wr.wr.rdma.rkey = mr->rkey;
+	} else if (is("past_zero_based")) {
+		mr = ibv_reg_mr(w.pd, w.to->addr, LENGTH, FULL_ACCESS | IBV_ACCESS_ZERO_BASED);
+		CHECK(mr);
+		w.wr.wr.rdma.rkey = mr->rkey;
+		at = LENGTH - 32;
+	} else if (is("lid_reversed")) {
+		w.of_a.ah_attr.dlid = bswap_16(w.of_a.ah_attr.dlid);
+	} else if (is("no_dlid")) {
+		w.of_a.ah_attr.dlid = 0;
+	} else if (is("no_such_lid")) {
+		w.of_a.ah_attr.dlid += 7;
 	} else if (is("dm_by_address")) {
 		struct ibv_alloc_dm_attr attr = { .length = LENGTH };
 		struct ibv_dm *dm = ibv_alloc_dm(w.context, &attr);
@@ -356,7 +370,10 @@ static bool make_completion(void)
 	    w.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		w.sge.length = is("atomic_of_4_bytes") ? 4 : 8;
 		w.wr.wr.atomic.remote_addr = at;
-		w.wr.wr.atomic.rkey = w.to->rkey;
+		if (is("rkey_of_rdma"))
+			w.wr.wr.rdma.rkey = w.to->rkey;
+		else
+			w.wr.wr.atomic.rkey = w.to->rkey;
 	} else if (w.wr.opcode != IBV_WR_BIND_MW && w.wr.opcode != IBV_WR_LOCAL_INV) {
 		w.wr.wr.rdma.remote_addr = at;
 	}
@@ -485,7 +502,7 @@ static bool make_datagram(void)
 	struct world w;
 	struct ibv_ah_attr to;
 
-	if (!is("datagram_too_long") && !is("no_ah"))
+	if (!is("datagram_too_long") && !is("no_ah") && !is("destroyed_ah"))
 		return false;
 	w = new_world(IBV_QPT_UD);
 	to = loopback(w.context);
@@ -499,6 +516,10 @@ static bool make_datagram(void)
 	w.wr.wr.ud.ah = ibv_create_ah(w.pd, &to);
 	w.wr.wr.ud.remote_qpn = w.b->qp_num;
 	w.wr.wr.ud.remote_qkey = QKEY;
+	if (is("destroyed_ah")) {
+		CHECK(w.wr.wr.ud.ah && !ibv_destroy_ah(w.wr.wr.ud.ah) && fails(&w));
+		return true;
+	}
 	CHECK(w.wr.wr.ud.ah && !ibv_dereg_mr(w.from));
 	w.from = ibv_reg_mr(w.pd, malloc(2 * LENGTH), 2 * LENGTH, FULL_ACCESS);
 	CHECK(w.from);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A client that mixes up what a server has told it, in the way that its argument names; "right": it
- * does not. A third process has the device open as well. Exits with the status of its completion.
+ * does not, and "too_long": it only writes past the end of a region whose offsets are those of one of
+ * its own. A third process has the device open as well. Exits with the status of its completion.
  */
 #include <byteswap.h>
 #include <sys/socket.h>
@@ -11,6 +12,8 @@
 
 #define LENGTH 4096u
 #define OTHER 64u /* bytes behind the region of a second one */
+
+static const char *how;
 
 /* What each end tells the other. */
 struct told {
@@ -38,6 +41,7 @@ static void hear(int fd, void *bytes, size_t length)
 /* Each end allocates its own memory, at addresses that the other end does not have. */
 static struct end open_end(size_t skip)
 {
+	const bool offsets = !strcmp(how, "too_long");
 	struct ibv_context *context = open_device();
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct end end = { .cq = ibv_create_cq(context, 8, NULL, NULL, 0) };
@@ -46,11 +50,12 @@ static struct end open_end(size_t skip)
 
 	CHECK(pd && end.cq && memory);
 	memory += LENGTH * skip;
-	end.mr = ibv_reg_mr(pd, memory, LENGTH, FULL_ACCESS);
+	end.mr =
+		ibv_reg_mr(pd, memory, LENGTH, FULL_ACCESS | (offsets ? IBV_ACCESS_ZERO_BASED : 0));
 	other = ibv_reg_mr(pd, memory + LENGTH, OTHER, FULL_ACCESS);
 	CHECK(end.mr && other);
 	end.qp = make_qp(pd, end.cq, IBV_QPT_RC);
-	end.told = (struct told){ end.qp->qp_num, end.mr->rkey, (uintptr_t)memory,
+	end.told = (struct told){ end.qp->qp_num, end.mr->rkey, offsets ? 0 : (uintptr_t)memory,
 				  (uintptr_t)other->addr };
 	return end;
 }
@@ -90,8 +95,7 @@ static int start_server(size_t skip)
 
 int main(int argc, char **argv)
 {
-	const char *how = argc > 1 ? argv[1] : "right";
-	int third = start_server(64), server = start_server(16);
+	int third, server;
 	struct end end;
 	struct told peer, thirds;
 	struct ibv_sge sge;
@@ -104,6 +108,9 @@ int main(int argc, char **argv)
 	uint32_t destination;
 	char byte;
 
+	how = argc > 1 ? argv[1] : "right";
+	third = start_server(64);
+	server = start_server(16);
 	end = open_end(0);
 	hear(third, &thirds, sizeof(thirds));
 	hear(server, &peer, sizeof(peer));
@@ -125,6 +132,8 @@ int main(int argc, char **argv)
 		wr.wr.rdma.remote_addr = bswap_64(peer.addr);
 	else if (!strcmp(how, "offset"))
 		wr.wr.rdma.remote_addr = 128;
+	else if (!strcmp(how, "too_long"))
+		wr.wr.rdma.remote_addr = LENGTH - 16;
 	else if (!strcmp(how, "other_region"))
 		wr.wr.rdma.remote_addr = peer.other_addr;
 	else if (!strcmp(how, "peers_lkey"))

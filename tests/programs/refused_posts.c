@@ -89,10 +89,20 @@ static int build_sends(const struct queues *queues, int count, size_t num_sge)
 	return ibv_wr_complete(qp);
 }
 
+static struct ibv_ah *destroyed_handle(struct ibv_pd *pd)
+{
+	struct ibv_ah_attr attr = loopback(pd->context);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+
+	CHECK(ah && !ibv_destroy_ah(ah));
+	return ah;
+}
+
 static int build_wrongly(const struct queues *queues, const char *how)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(queues->qp);
 	const struct ibv_sge *sge = queues->sge;
+	struct ibv_ah *ah = strcmp(how, "builder_old_ah") ? NULL : destroyed_handle(queues->qp->pd);
 
 	ibv_wr_start(qp);
 	if (!strcmp(how, "builder_inline_read"))
@@ -101,8 +111,8 @@ static int build_wrongly(const struct queues *queues, const char *how)
 		ibv_wr_rdma_write(qp, 0, 0);
 	else if (strcmp(how, "builder_not_begun"))
 		ibv_wr_send(qp);
-	if (!strcmp(how, "builder_no_ah"))
-		ibv_wr_set_ud_addr(qp, NULL, 1, QKEY);
+	if (!strcmp(how, "builder_no_ah") || ah)
+		ibv_wr_set_ud_addr(qp, ah, 1, QKEY);
 	if (!strncmp(how, "builder_inline", strlen("builder_inline")))
 		ibv_wr_set_inline_data(qp, buffer, 129);
 	else

@@ -217,6 +217,14 @@ static void poll_for_ever(struct ibv_cq *cq, struct ibv_cq *other)
 	}
 }
 
+static void poll_for_none(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	while (!ibv_poll_cq(cq, 0, &wc))
+		;
+}
+
 static void send_more_than_is_received(struct scene *scene)
 {
 	for (int k = 0; k < 4; k++)
@@ -491,6 +499,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "wrong_cq")) {
 		send_to(&scene, 0, 0);
 		poll_for_ever(scene.send_cq, NULL);
+	} else if (!strcmp(how, "polls_none")) {
+		send_to(&scene, 0, 0);
+		poll_for_none(scene.cq[0]);
 	} else if (!strcmp(how, "never_armed")) {
 		send_to(&scene, 0, 0);
 		get_event(&scene);
