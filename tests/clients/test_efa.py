@@ -162,18 +162,18 @@ def test_generations(launcher, caps, part):
 
 ASKS_FOR_SENDS = """\
 import errno, sys
-from pyverbs import enums as e
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPCap, QPInitAttr
+IBV_QPT_UD = 4  # the module that has it has had several names
 context = Context(name="simhca0")
 pd, cq = PD(context), CQ(context, 64)
 for sends in map(int, sys.argv[1:]):
     cap = QPCap(max_send_wr=sends, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
     try:
-        QP(pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=cq, rcq=cq, cap=cap)).close()
+        QP(pd, QPInitAttr(qp_type=IBV_QPT_UD, scq=cq, rcq=cq, cap=cap)).close()
         print(sends, "ok")
     except PyverbsRDMAError as error:
         print(sends, errno.errorcode[error.error_code])
@@ -237,11 +237,36 @@ def test_killed(efa):
 
 @pytest.mark.parametrize("program, flags, size", [
     ("ib_send_bw", ["-c", "SRD"], 8192), ("ib_read_bw", ["-c", "SRD"], 1 << 20), ("ib_send_lat", ["-c", "SRD"], 2),
+    ("ib_read_lat", ["-c", "SRD"], 64),
     ("ib_send_bw", ["-c", "UD", "-Q", 1], 4096)])
 def test_perftest(efa, program, flags, size):
     argv = [program, "-F", "-x", 0, "-n", 100, "-s", size, *flags]
-    for result in run_pair(efa, *argv):
-        assert re.search(rf"^ {size} +100 ", expect_success(result).stdout, re.M), result
+    client, server = map(expect_success, run_pair(efa, *argv))
+    for result in (client, server) if "read_lat" not in program else (client,):  # there the server says nothing
+        assert re.search(rf"^ {size} +100 ", result.stdout, re.M), result
+
+
+@pytest.mark.parametrize("program, size", [("ib_write_bw", 65536), ("ib_write_lat", 64)])
+def test_perftest_writes(efa, program, size):
+    argv = [program, "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", size]
+    # It looks at what it is asked for before it connects.
+    if "only possible in SEND/READ verbs" in efa.run(*argv, "-p", new_port(), "localhost").stderr:
+        pytest.skip("perftest has no RDMA writes over SRD before Debian 13")
+    client, _ = map(expect_success, run_pair(efa, *argv))
+    assert re.search(rf"^ {size} +100 ", client.stdout, re.M), client
+
+
+def libefa():
+    """Its release of rdma-core."""
+    library, = {path.resolve() for path in pathlib.Path("/usr/lib").glob("*/libefa.so.1")}
+    return int(re.search(r"\.(\d+)\.\d+$", library.name)[1])
+
+
+@pytest.mark.skipif(libefa() < 60, reason="libefa has no wide WQEs before rdma-core 60")
+def test_wide_wqes(efa):
+    """More data in a WQE than fit into 64 bytes."""
+    for result in run_pair(efa, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 80, "-I", 80):
+        assert re.search(r"^ 80 +100 ", expect_success(result).stdout, re.M), result
 
 
 # Of BTHs (IBTA vol. 1, table 38).
@@ -348,6 +373,13 @@ def test_nothing_is_asked_of_ec2(efa, tmp_path):
     assert "sin_addr" not in log.read_text()  # the service of metadata is 169.254.169.254
     known = r"/proc/(self|[0-9]+)/.*|/proc/(kallsyms|meminfo|cpuinfo|stat|sys/.*)|/sys/devices/system/.*|/sys/kernel/mm/.*"
     assert not [path for path in asked if not re.fullmatch(known, path)], asked
+
+
+def test_show_seccomp(launcher):
+    """By system calls alone the device is shown, and has no commands of libefa: it does not open."""
+    seen = launcher.run(SIMHCA, "run", "--private", "--model", "efa", "--show", "seccomp", "--", "sh", "-c",
+                        "ibv_devices; ibv_devinfo")
+    assert "simhca0" in seen.stdout and "Failed to open device" in seen.stdout + seen.stderr, seen
 
 
 def test_refusals(launcher):

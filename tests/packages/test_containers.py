@@ -233,6 +233,27 @@ def test_show_seccomp_under_the_default_profile(tmp_path):
     assert "simhca0 [/dev/infiniband/uverbs0 /dev/infiniband/rdma_cm]" in said, said
 
 
+EFA_PAIR = "ib_send_bw -c SRD -F -x 0 >/dev/null & sleep 2; ib_send_bw -c SRD -F -x 0 localhost"
+
+
+def test_efa(image, home):
+    """The image's own libefa drives the device of the host's daemon."""
+    run(SIMHCA, "start", "--model", "efa", "--runtime-dir", home / "run")
+    try:
+        with installed_for(home / "run"):
+            said = run(*arguments(image, "--rm", "--network", "none", *DEVICE), "sh", "-c", f"ibv_devinfo; {EFA_PAIR}")
+        assert "0x1d0f" in said and "BW average" in said, said
+    finally:
+        run(SIMHCA, "stop", "--runtime-dir", home / "run")
+
+
+def test_efa_under_the_default_profile():
+    """simhca run in a container, whose filter lets libefa's commands through, and has no userfaultfd to watch doorbells by."""
+    said = run(*arguments(HOST, "--rm", "--network", "none"), "sh", "-c",
+               f"grep Seccomp: /proc/self/status; {SIMHCA} run --private --model efa -- sh -c '{EFA_PAIR}'")
+    assert "Seccomp:\t2" in said and "BW average" in said, said
+
+
 @pytest.fixture(scope="module")
 def musl(tmp_path_factory):
     """An image that is no Debian: musl's dynamic linker, which is its libc, and one program of it."""
