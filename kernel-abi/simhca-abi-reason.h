@@ -91,6 +91,9 @@
 	X(WIRE_NO_ROUTE, 116, "this host has no route to the peer's address")                      \
 	X(WIRE_FORBIDDEN, 117, "this host does not let the daemon send to the peer's address")     \
 	X(WIRE_CLOSED, 118, "UDP port 4791 of the address that this QP sends from is not open")    \
+	X(WIRE_PATH_MTU, 119,                                                                      \
+	  "packets of the path MTU get lost on the way to the peer or back, and short ones do "    \
+	  "not")                                                                                   \
 	/* XRC */                                                                                  \
 	X(XRC_NO_SRQ, 112, "the responder has no XRC SRQ of this number")                          \
 	X(XRC_OTHER_DOMAIN, 113, "the SRQ belongs to another XRC domain than the responder's QP")  \

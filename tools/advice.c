@@ -209,6 +209,11 @@
 	X(WIRE_CLOSED, "",                                                                         \
 	  "Another process has UDP port 4791 of that address, or the address has gone.",           \
 	  "`simhca status` says which; end the other process, `ss -lunp sport = 4791` names it.")  \
+	X(WIRE_PATH_MTU, "",                                                                       \
+	  "A link on the way has a smaller MTU than both ends, and a firewall drops what its "     \
+	  "router says of it by ICMP.",                                                            \
+	  "Find it by `ping -M do -s BYTES ADDRESS`; let ICMP pass, give the link a larger MTU, "  \
+	  "or use a smaller path_mtu at both ends (`simhca start --mtu`).")                        \
 	X(XRC_NO_SRQ, "IBTA vol. 1, annex A14", "remote_srqn names no XRC SRQ.",                   \
 	  "Send the number that ibv_get_srq_num() gives.")                                         \
 	X(XRC_OTHER_DOMAIN, "IBTA vol. 1, annex A14",                                              \

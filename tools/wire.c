@@ -13,7 +13,8 @@
  */
 static void add_connections(json_t *wire, json_t *qps)
 {
-	static const char *const sums[] = { "sent", "repeated", "received", "lost", "window" };
+	static const char *const sums[] = { "sent", "repeated", "received",
+					    "lost", "window",	"holes" };
 	json_t *connections = json_array(), *peers = json_object(), *qp;
 	size_t i;
 

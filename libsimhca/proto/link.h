@@ -61,7 +61,8 @@ struct simhca_link {
 	uint64_t (*ack_timeout)(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns);
 	/*
 	 * The errno with which the host has refused, within the last `ns`, to send to the QP's
-	 * peer, and what a completion says of it; 0: it has not. NULL: it never does.
+	 * peer, or EMSGSIZE if full packets seem to get lost on the way, and what a completion
+	 * says of it; 0: neither. NULL: it never does.
 	 */
 	int (*unsent)(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *reason);
 	/*

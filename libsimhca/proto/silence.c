@@ -145,8 +145,8 @@ static enum obstacle find_obstacle(const struct simhca_qp *qp)
 }
 
 /*
- * Whether the host itself has refused to send to the peer while the QP waited, which is why there
- * is no answer; false as well if that was said already.
+ * Whether the host itself has refused to send to the peer while the QP waited, or the way there has a
+ * hole, which is why there is no answer; false as well if that was said already.
  */
 static bool find_unsent(struct simhca_qp *qp, char text[UNSENT_TEXT])
 {
@@ -168,7 +168,11 @@ static bool find_unsent(struct simhca_qp *qp, char text[UNSENT_TEXT])
 		inet_ntop(AF_INET, av->dgid.raw + 12, address, sizeof(address));
 	else
 		inet_ntop(AF_INET6, av->dgid.raw, address, sizeof(address));
-	snprintf(text, UNSENT_TEXT, "sending to %s failed: %s", address, strerror(error));
+	if (reason == SIMHCA_REASON_WIRE_PATH_MTU)
+		snprintf(text, UNSENT_TEXT, "%s answers short packets, and none of %u bytes",
+			 address, simhca_qp_mtu(qp));
+	else
+		snprintf(text, UNSENT_TEXT, "sending to %s failed: %s", address, strerror(error));
 	return true;
 }
 

@@ -29,10 +29,10 @@ static json_t *wire_json(const struct session *session, uint32_t handle)
 	if (!simhca_wire_traffic(session->context, handle, &traffic))
 		return NULL;
 	gid_print(&traffic.peer, peer);
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "peer", peer, "sent",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i}", "peer", peer, "sent",
 			 (json_int_t)traffic.sent, "repeated", (json_int_t)traffic.repeated,
 			 "received", (json_int_t)traffic.received, "lost", (json_int_t)traffic.lost,
-			 "window", (json_int_t)traffic.window);
+			 "window", (json_int_t)traffic.window, "holes", traffic.hole);
 }
 
 /* What programs carried by themselves, and why they did not. */

@@ -85,13 +85,88 @@ static void a_peer_that_was_asked_twice(void **state)
 	assert_int_equal(net_stat(&net, SIMHCA_STAT_ADP_RETRANS), 0);
 }
 
+/* What answers a probe: nothing; the duplicate of what has arrived; a NAK, as a PSN was left out. */
+enum answer { NO_ANSWER, OF_DUPLICATE, OF_GAP };
+
+static void answers(const struct net *net, enum answer answer)
+{
+	struct simhca_packet packet = a_send(net, 0, 0);
+
+	packet.op = SIMHCA_PKT_ACK;
+	packet.syndrome = answer == OF_GAP ? SIMHCA_SYNDROME_NAK_PSN : SIMHCA_SYNDROME_ACK;
+	if (answer != NO_ANSWER)
+		comes(net, ELSEWHERE, &packet, 0);
+	run_until_idle(net->world);
+}
+
+/* How the write of that many bytes, whose repeats have no answer, ends: probes leave with the second one. */
+static struct simhca_cqe ends(struct net *net, uint64_t length, enum answer answer, bool *probed)
+{
+	struct simhca_cqe cqe;
+	uint64_t sent = net_stat(net, SIMHCA_STAT_XMIT_PACKETS);
+
+	post(net->side, .id = 3, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
+	     SGES(sge(net->side->mr, 0, length)));
+	run_until_idle(net->world);
+	sent = net_stat(net, SIMHCA_STAT_XMIT_PACKETS) - sent;
+	*probed = false;
+	for (int i = 0; i < 200 && !cq_poll(net->side->send_cq, &cqe); i++) {
+		uint64_t before = net_stat(net, SIMHCA_STAT_XMIT_PACKETS);
+
+		advance(net->world, TIMEOUT_NS / 2);
+		if (net_stat(net, SIMHCA_STAT_XMIT_PACKETS) % sent != before % sent) {
+			*probed = true;
+			answers(net, answer);
+		}
+	}
+	return cqe;
+}
+
+/* Who answers short packets and no full ones is behind a link with a smaller MTU. */
+static void a_hole_for_full_packets(void **state)
+{
+	static const struct {
+		bool begun;
+		uint64_t length;
+		enum answer answer;
+		bool probed;
+		enum simhca_reason reason;
+	} cases[] = {
+		{ true, 4 * MTU, OF_DUPLICATE, true, SIMHCA_REASON_WIRE_PATH_MTU },
+		{ false, 4 * MTU, OF_GAP, true, SIMHCA_REASON_WIRE_PATH_MTU },
+		{ true, 4 * MTU, NO_ANSWER, true, SIMHCA_REASON_NO_RESPONSE },
+		{ true, 64, OF_DUPLICATE, false, SIMHCA_REASON_NO_RESPONSE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
+		struct simhca_cqe cqe;
+		bool probed;
+
+		net.options.psn = FIRST_PSN;
+		net.options.timeout = 10;
+		net.options.path_mtu = IBV_MTU_256;
+		net.side = side_new(client_new(*state, 0), &net.options);
+		qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+		if (cases[i].begun) {
+			write_mtus(&net, 2, 1);
+			acknowledge(&net, 0);
+			run_until_idle(*state);
+			expect(net.side->send_cq, 2, SUCCESS);
+		}
+		cqe = ends(&net, cases[i].length, cases[i].answer, &probed);
+		assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(probed, cases[i].probed);
+		assert_int_equal(cqe.vendor_err, cases[i].reason);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_THE_WIRE(a_silent_peer),
-		ON_THE_WIRE(an_answer_that_waits),
-		ON_THE_WIRE(a_peer_that_was_quick),
-		ON_THE_WIRE(a_peer_that_was_asked_twice),
+		ON_THE_WIRE(a_silent_peer),	      ON_THE_WIRE(an_answer_that_waits),
+		ON_THE_WIRE(a_peer_that_was_quick),   ON_THE_WIRE(a_peer_that_was_asked_twice),
+		ON_THE_WIRE(a_hole_for_full_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

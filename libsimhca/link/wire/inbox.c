@@ -6,6 +6,7 @@
 #include "core/av.h"
 #include "core/lock.h"
 #include "link/wire/inbox.h"
+#include "link/wire/path_hole.h"
 #include "queue/psn.h"
 
 struct simhca_inbox {
@@ -24,6 +25,7 @@ struct simhca_inbox {
 	struct simhca_congestion congestion;
 	struct simhca_pace pace;
 	struct simhca_share share;
+	struct simhca_path_hole hole;
 	atomic_bool notified;
 	uint64_t told_at;  /* of whoever has it */
 	uint32_t openings; /* what was dequeued before the last one does not come back */
@@ -78,6 +80,7 @@ void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path
 	inbox->psn_known = false;
 	atomic_store(&inbox->notified, false);
 	simhca_congestion_begin(&inbox->congestion);
+	simhca_path_hole_over(&inbox->hole);
 	pthread_mutex_unlock(&inbox->lock);
 }
 
@@ -114,6 +117,11 @@ struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox)
 struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox)
 {
 	return &inbox->share;
+}
+
+struct simhca_path_hole *simhca_inbox_path_hole(struct simhca_inbox *inbox)
+{
+	return &inbox->hole;
 }
 
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from)
@@ -185,6 +193,7 @@ bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic
 		.received = inbox->received,
 		.lost = inbox->lost,
 		.window = simhca_congestion_window(&inbox->congestion),
+		.hole = simhca_path_hole_is_there(&inbox->hole),
 	};
 	pthread_mutex_unlock(&inbox->lock);
 	return connected;

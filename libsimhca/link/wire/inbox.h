@@ -49,6 +49,9 @@ struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox);
 /* What it has of the way to its peer. */
 struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox);
 
+/* Whether its full packets vanish on the way. */
+struct simhca_path_hole *simhca_inbox_path_hole(struct simhca_inbox *inbox);
+
 /* The peer was told by the network that it is full: from its address, or it is not believed. */
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);
 /* The network is full by what the QP has asked for. */

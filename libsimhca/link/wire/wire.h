@@ -105,6 +105,7 @@ struct simhca_wire_traffic {
 	uint64_t received;
 	uint64_t lost;	 /* came, and there was no room */
 	uint32_t window; /* PSNs that may be under way */
+	bool hole;	 /* packets of the path MTU vanish (path_hole.h) */
 };
 /* By the handle of a context's QP. False: there is none, or its peer is not on the wire. */
 bool simhca_wire_traffic(struct simhca_context *context, uint32_t handle,

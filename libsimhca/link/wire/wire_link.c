@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The turns of a QP whose link is the wire: what it sends, and what has come for it. */
 
+#include <errno.h>
+
 #include "core/av.h"
 #include "core/fabric.h"
 #include "core/guard.h"
@@ -9,6 +11,7 @@
 #include "link/faulty.h"
 #include "link/local.h"
 #include "link/wire/inbox.h"
+#include "link/wire/path_hole.h"
 #include "link/wire/wire_impl.h"
 #include "proto/mcast.h"
 #include "queue/psn.h"
@@ -27,11 +30,35 @@ static uint8_t ecn_capable(const struct simhca_av *av)
 						   : av->traffic_class | SIMHCA_ECN_CAPABLE;
 }
 
+/* How many bytes it brings, or asks for. */
+static uint64_t bytes_of(const struct simhca_packet *packet)
+{
+	return packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+}
+
 static uint32_t last_psn(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	uint64_t bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+	return simhca_psn_add(packet->psn,
+			      simhca_psn_count(bytes_of(packet), simhca_qp_mtu(qp)) - 1);
+}
 
-	return simhca_psn_add(packet->psn, simhca_psn_count(bytes, simhca_qp_mtu(qp)) - 1);
+static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp, uint8_t traffic_class)
+{
+	const struct simhca_requester *req = &qp->req;
+	const bool begun = req->psn_una != qp->qpc->sq_psn;
+	const struct simhca_wire_parts nothing = { .head = "", .rest = "" };
+	const struct simhca_packet probe = { .op = SIMHCA_PKT_WRITE,
+					     .transport = SIMHCA_QPT_RC,
+					     .first = true,
+					     .last = true,
+					     .ack_req = true,
+					     .dest_qpn = qp->qpc->dest_qpn,
+					     .psn = begun ? simhca_psn_add(req->psn_una, -1u)
+							  : simhca_psn_add(req->psn_next, 1),
+					     .mtu = qp->qpc->path_mtu };
+
+	simhca_wire_put_parts(worker, qp->device, simhca_inbox_path(qp->wire.inbox), traffic_class,
+			      &probe, &nothing);
 }
 
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
@@ -45,6 +72,9 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 	if (packet->ack_req && !congestion->timed_at && simhca_inbox_is_new(qp->wire.inbox, packet))
 		simhca_congestion_sent(congestion, last_psn(qp, packet),
 				       simhca_engine_now(qp->context->engine));
+	if (qp->type == SIMHCA_QPT_RC &&
+	    simhca_path_hole_probes(simhca_inbox_path_hole(qp->wire.inbox), bytes_of(packet)))
+		send_probe(worker, qp, ecn_capable(packet->av));
 	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
 				 ecn_capable(packet->av));
 }
@@ -186,8 +216,10 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 			(struct simhca_seg){ .addr = (uintptr_t)part->payload,
 					     .length = part->length };
 	packet->payload = &payload;
-	if (packet->op == SIMHCA_PKT_ACK)
+	if (packet->op == SIMHCA_PKT_ACK) {
 		packet->reason = reason_of(packet->syndrome);
+		simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox));
+	}
 	handover = simhca_link_deliver(worker, qp, packet);
 	packet->payload = NULL;
 	return handover;
@@ -327,6 +359,7 @@ static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now,
 				       simhca_share_count(share));
 	simhca_share_set_busy(share, psn != qp->req.psn_next);
+	simhca_path_hole_over(simhca_inbox_path_hole(qp->wire.inbox));
 }
 
 static uint64_t ack_timeout(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns)
@@ -339,6 +372,10 @@ static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *r
 {
 	int error = simhca_wire_send_error(qp->device->fabric, &qp->qpc->av.dgid, ns);
 
+	if (!error && simhca_path_hole_is_there(simhca_inbox_path_hole(qp->wire.inbox))) {
+		*reason = SIMHCA_REASON_WIRE_PATH_MTU;
+		return EMSGSIZE;
+	}
 	*reason = simhca_unsent_reason(error);
 	return *reason == SIMHCA_REASON_NONE ? 0 : error;
 }
@@ -347,10 +384,12 @@ static void lost(struct simhca_qp *qp, bool silence)
 {
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 
-	if (silence)
-		simhca_congestion_silence(congestion);
-	else
+	if (!silence) {
 		simhca_congestion_lost(congestion);
+		return;
+	}
+	simhca_congestion_silence(congestion);
+	simhca_path_hole_silence(simhca_inbox_path_hole(qp->wire.inbox));
 }
 
 const struct simhca_link simhca_wire_link = {

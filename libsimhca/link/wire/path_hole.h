@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A hole for packets of the path MTU: a link on the way has a smaller MTU, and its router's ICMP message
+ * does not come back (RFC 2923, 2.1). Full packets vanish then, and short ones pass, so that the QP's
+ * timer sees what it sees of a peer that has gone.
+ *
+ * Who has no answer twice in a row sends a probe before it repeats a long request: a write of no bytes. If
+ * something has arrived before, it has the PSN of the last that has, and is acknowledged as a duplicate (IBTA
+ * vol. 1, 9.7.5.1.4); if nothing has, one behind all that was sent, which is answered by a NAK for its
+ * sequence, once. It changes nothing at the peer. An answer to it, while still nothing is acknowledged,
+ * says that there is a hole.
+ */
+#ifndef LIBSIMHCA_PATH_HOLE_H
+#define LIBSIMHCA_PATH_HOLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes of payload that every path carries: IPv4's least MTU is 576, IPv6's 1280. */
+#define SIMHCA_PATH_HOLE_SHORT 256u
+#define SIMHCA_PATH_HOLE_SILENCES 2
+
+struct simhca_path_hole {
+	unsigned int silences; /* since something was acknowledged; under the requester's lock */
+	bool due;	       /* a probe; likewise */
+	atomic_bool probed, answered; /* since something was acknowledged */
+};
+
+/* Something is acknowledged, or the QP begins. */
+static inline void simhca_path_hole_over(struct simhca_path_hole *hole)
+{
+	hole->silences = 0;
+	hole->due = false;
+	/* relaxed, here and below: it is a hint by itself, which orders nothing. */
+	atomic_store_explicit(&hole->probed, false, memory_order_relaxed);
+	atomic_store_explicit(&hole->answered, false, memory_order_relaxed);
+}
+
+/* Nobody has answered in time, and all is sent again. */
+static inline void simhca_path_hole_silence(struct simhca_path_hole *hole)
+{
+	hole->due = ++hole->silences >= SIMHCA_PATH_HOLE_SILENCES;
+}
+
+/* Whether a probe is to go before this request, which asks for so many bytes, or brings them. */
+static inline bool simhca_path_hole_probes(struct simhca_path_hole *hole, uint64_t bytes)
+{
+	if (!hole->due || bytes <= SIMHCA_PATH_HOLE_SHORT)
+		return false;
+	hole->due = false;
+	atomic_store_explicit(&hole->probed, true, memory_order_relaxed);
+	return true;
+}
+
+/* An acknowledgement or a NAK has come, and is about to be looked at. By any thread. */
+static inline void simhca_path_hole_heard(struct simhca_path_hole *hole)
+{
+	if (atomic_load_explicit(&hole->probed, memory_order_relaxed))
+		atomic_store_explicit(&hole->answered, true, memory_order_relaxed);
+}
+
+static inline bool simhca_path_hole_is_there(const struct simhca_path_hole *hole)
+{
+	return atomic_load_explicit(&hole->answered, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A router between two hosts whose link to one of them has a smaller MTU, and says so by ICMP, or does not."""
+import contextlib
+
+import pytest
+
+from common import TIME_LIMIT, SIMHCA, Launcher, expect_success, new_port, wait_until
+from namespaces import IPV4_GID, another_host, inside, join, listens, namespaces_can_be_had
+from namespaces import new_host, wire, wire_device
+
+pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
+                                reason="no user namespaces, or no virtual Ethernet in them")
+
+ADDRESSES = ["10.97.1.1", "10.97.2.2"]
+ROUTER = ["10.97.1.254", "10.97.2.254"]
+NO_ICMP = ["ip", "rule", "add", "ipproto", "icmp", "pref", "1", "blackhole"]
+
+
+@contextlib.contextmanager
+def routed_hosts():
+    """Two hosts whose interfaces have an MTU of 9000, and the router, whose link to the second has 1500."""
+    with contextlib.ExitStack() as stack:
+        router = stack.enter_context(new_host())
+        commands = Launcher(inside(router))
+        expect_success(commands.run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"))
+        pids = [stack.enter_context(another_host(router)) for _ in ADDRESSES]
+        for number, (pid, address, way) in enumerate(zip(pids, ADDRESSES, ROUTER)):
+            join(router, pid, f"to{number}", 9000, [[f"{way}/24"], [f"{address}/24"]], "eth0")
+            expect_success(Launcher(inside(pid)).run("ip", "route", "add", "default", "via", way))
+        expect_success(commands.run("ip", "link", "set", "to1", "mtu", 1500))
+        yield [stack.enter_context(wire_device(pid)) for pid in pids], commands
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    with routed_hosts() as hosts:
+        yield hosts
+
+
+def story_of(devices, program, *options):
+    """What `simhca explain` says of the client, which fails."""
+    port = new_port()
+    argv = [program, "-F", "-x", IPV4_GID, "-p", port, *options]
+    server = devices[1].start(*argv)
+    wait_until(lambda: listens(devices[1], port) or not server.running, TIME_LIMIT, "it listens")
+    client = devices[0].run(*argv, ADDRESSES[1], seconds=2 * TIME_LIMIT)
+    devices[1].kill_programs()
+    assert client.status, client
+    return expect_success(devices[0].tool.run(SIMHCA, "explain")).stdout
+
+
+# The first packet of a QP is a full one; short messages have been before; one packet is all.
+@pytest.mark.parametrize("program, options", [("ib_write_bw", ["-s", 65536]), ("ib_write_bw", ["-a", "-n", 20]),
+                                              ("ib_send_bw", ["-s", 4096])])
+def test_a_hole(hosts, program, options):
+    """No router says anything: the QP's own short packets do."""
+    devices, router = hosts
+    expect_success(router.run(*NO_ICMP))
+    try:
+        story = story_of(devices, program, *options)
+    finally:
+        expect_success(router.run(*["del" if word == "add" else word for word in NO_ICMP]))
+    assert "(WIRE_PATH_MTU, vendor_err 119)" in story, story
+    assert f"seen:       {ADDRESSES[1]} answers short packets, and none of 4096 bytes\n" in story, story
+
+
+def test_a_smaller_path_mtu_passes(hosts):
+    """Nothing is said of a QP whose packets fit."""
+    devices, router = hosts
+    port = new_port()
+    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-m", 1024, "-s", 65536, "-n", 50]
+    server = devices[1].start(*argv)
+    wait_until(lambda: listens(devices[1], port) or not server.running, TIME_LIMIT, "it listens")
+    expect_success(devices[0].run(*argv, ADDRESSES[1]))
+    expect_success(server.finish())
+    assert all(not peer["holes"] for peer in wire(devices[0])["peers"].values())
+
+
+def test_a_router_that_says_so(hosts):
+    """The kernel hears of it, and refuses to send longer packets."""
+    story = story_of(hosts[0], "ib_write_bw", "-s", 65536)
+    assert "(WIRE_TOO_LONG, vendor_err 115)" in story, story
+    assert f"seen:       sending to {ADDRESSES[1]} failed: Message too long\n" in story, story
