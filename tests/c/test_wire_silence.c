@@ -99,27 +99,47 @@ static void answers(const struct net *net, enum answer answer)
 	run_until_idle(net->world);
 }
 
-/* How the write of that many bytes, whose repeats have no answer, ends: probes leave with the second one. */
-static struct simhca_cqe ends(struct net *net, uint64_t length, enum answer answer, bool *probed)
+static struct net begun_or_not(void **state, bool begun)
 {
-	struct simhca_cqe cqe;
+	struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
+
+	net.options.psn = FIRST_PSN;
+	net.options.timeout = 10;
+	net.options.path_mtu = IBV_MTU_256;
+	net.side = side_new(client_new(*state, 0), &net.options);
+	qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
+	if (begun) {
+		write_mtus(&net, 2, 1);
+		acknowledge(&net, 0);
+		run_until_idle(*state);
+		expect(net.side->send_cq, 2, SUCCESS);
+	}
+	return net;
+}
+
+/* Two writes of so many bytes, which have no answer. Returns how many packets they are. */
+static uint64_t write_twice(const struct net *net, uint64_t length)
+{
 	uint64_t sent = net_stat(net, SIMHCA_STAT_XMIT_PACKETS);
 
-	post(net->side, .id = 3, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096, .rkey = 1,
-	     SGES(sge(net->side->mr, 0, length)));
+	for (uint64_t id = 3; id < 5; id++)
+		post(net->side, .id = id, .opcode = SIMHCA_WR_RDMA_WRITE, .remote_addr = 4096,
+		     .rkey = 1, SGES(sge(net->side->mr, 0, length)));
 	run_until_idle(net->world);
-	sent = net_stat(net, SIMHCA_STAT_XMIT_PACKETS) - sent;
-	*probed = false;
-	for (int i = 0; i < 200 && !cq_poll(net->side->send_cq, &cqe); i++) {
+	return net_stat(net, SIMHCA_STAT_XMIT_PACKETS) - sent;
+}
+
+/* They are repeated in pairs, the window being two PSNs. False: time is over, or they end. */
+static bool is_probed(const struct net *net, struct simhca_cqe *cqe)
+{
+	for (int i = 0; i < 200 && !cq_poll(net->side->send_cq, cqe); i++) {
 		uint64_t before = net_stat(net, SIMHCA_STAT_XMIT_PACKETS);
 
 		advance(net->world, TIMEOUT_NS / 2);
-		if (net_stat(net, SIMHCA_STAT_XMIT_PACKETS) % sent != before % sent) {
-			*probed = true;
-			answers(net, answer);
-		}
+		if ((net_stat(net, SIMHCA_STAT_XMIT_PACKETS) - before) % 2)
+			return true;
 	}
-	return cqe;
+	return false;
 }
 
 /* Who answers short packets and no full ones is behind a link with a smaller MTU. */
@@ -132,33 +152,45 @@ static void a_hole_for_full_packets(void **state)
 		bool probed;
 		enum simhca_reason reason;
 	} cases[] = {
-		{ true, 4 * MTU, OF_DUPLICATE, true, SIMHCA_REASON_WIRE_PATH_MTU },
-		{ false, 4 * MTU, OF_GAP, true, SIMHCA_REASON_WIRE_PATH_MTU },
-		{ true, 4 * MTU, NO_ANSWER, true, SIMHCA_REASON_NO_RESPONSE },
+		{ true, 2 * MTU, OF_DUPLICATE, true, SIMHCA_REASON_WIRE_PATH_MTU },
+		{ false, 2 * MTU, OF_GAP, true, SIMHCA_REASON_WIRE_PATH_MTU },
+		{ true, 2 * MTU, NO_ANSWER, true, SIMHCA_REASON_NO_RESPONSE },
 		{ true, 64, OF_DUPLICATE, false, SIMHCA_REASON_NO_RESPONSE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct net net = { .world = *state, .options = default_options(IBV_QPT_RC) };
-		struct simhca_cqe cqe;
-		bool probed;
+		struct net net = begun_or_not(state, cases[i].begun);
+		struct simhca_cqe cqe = { 0 };
+		bool probed = false;
 
-		net.options.psn = FIRST_PSN;
-		net.options.timeout = 10;
-		net.options.path_mtu = IBV_MTU_256;
-		net.side = side_new(client_new(*state, 0), &net.options);
-		qp_connect(net.side->qp, ELSEWHERE, 0x123, &net.options);
-		if (cases[i].begun) {
-			write_mtus(&net, 2, 1);
-			acknowledge(&net, 0);
-			run_until_idle(*state);
-			expect(net.side->send_cq, 2, SUCCESS);
+		write_twice(&net, cases[i].length);
+		while (is_probed(&net, &cqe)) {
+			probed = true;
+			answers(&net, cases[i].answer);
 		}
-		cqe = ends(&net, cases[i].length, cases[i].answer, &probed);
-		assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
 		assert_int_equal(probed, cases[i].probed);
+		assert_int_equal(cqe.status, IBV_WC_RETRY_EXC_ERR);
 		assert_int_equal(cqe.vendor_err, cases[i].reason);
 	}
+}
+
+/* What arrives after all is no hole. */
+static void full_packets_that_arrive(void **state)
+{
+	struct net net = begun_or_not(state, true);
+	uint32_t packets = (uint32_t)write_twice(&net, 2 * MTU);
+	struct simhca_wire_traffic traffic;
+	struct simhca_cqe cqe;
+
+	assert_true(is_probed(&net, &cqe));
+	answers(&net, OF_DUPLICATE);
+	assert_true(simhca_wire_traffic(net.side->client->context, net.side->qp->handle, &traffic));
+	assert_true(traffic.hole);
+	acknowledge(&net, packets);
+	run_until_idle(*state);
+	expect(net.side->send_cq, 3, SUCCESS);
+	assert_true(simhca_wire_traffic(net.side->client->context, net.side->qp->handle, &traffic));
+	assert_false(traffic.hole);
 }
 
 int main(void)
@@ -166,7 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_THE_WIRE(a_silent_peer),	      ON_THE_WIRE(an_answer_that_waits),
 		ON_THE_WIRE(a_peer_that_was_quick),   ON_THE_WIRE(a_peer_that_was_asked_twice),
-		ON_THE_WIRE(a_hole_for_full_packets),
+		ON_THE_WIRE(a_hole_for_full_packets), ON_THE_WIRE(full_packets_that_arrive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

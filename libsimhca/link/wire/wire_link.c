@@ -184,13 +184,15 @@ static struct simhca_handover request_datagram(struct simhca_worker *worker, str
 /* --------------------------------------------------------------------------------- receiving */
 
 /* What a NAK from another device is for: it says no more than this. */
-static enum simhca_reason reason_of(uint8_t syndrome)
+static enum simhca_reason reason_of(struct simhca_qp *qp, uint8_t syndrome)
 {
 	if (SIMHCA_SYNDROME_IS_RNR(syndrome))
 		return SIMHCA_REASON_PEER_NOT_READY;
 	switch (syndrome) {
 	case SIMHCA_SYNDROME_NAK_PSN:
-		return SIMHCA_REASON_PSN_SEQUENCE;
+		return simhca_path_hole_is_there(simhca_inbox_path_hole(qp->wire.inbox))
+			       ? SIMHCA_REASON_WIRE_PATH_MTU
+			       : SIMHCA_REASON_PSN_SEQUENCE;
 	case SIMHCA_SYNDROME_NAK_INVALID:
 		return SIMHCA_REASON_PEER_SAYS_INVALID;
 	case SIMHCA_SYNDROME_NAK_ACCESS:
@@ -217,8 +219,8 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 					     .length = part->length };
 	packet->payload = &payload;
 	if (packet->op == SIMHCA_PKT_ACK) {
-		packet->reason = reason_of(packet->syndrome);
 		simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox));
+		packet->reason = reason_of(qp, packet->syndrome);
 	}
 	handover = simhca_link_deliver(worker, qp, packet);
 	packet->payload = NULL;
