@@ -232,7 +232,10 @@ static void what_goes_beyond_a_duplicate_is_not_acknowledged(void **state)
 		post(&pair->a, .id = 2, .opcode = opcodes[i], SGES(sge(pair->a.mr, 0, 8192)),
 		     .remote_addr = pair->b.mr->iova, .rkey = pair->b.mr->rkey);
 		wait_for_all_retries(*state);
-		if (reads)
+		/* On the wire a probe for a hole in the path finds that PSNs differ (path_hole.h). */
+		if (reads && world_has_wire(*state))
+			expect_why(pair->a.send_cq, 2, RETRY_EXC_ERR, PSN_SEQUENCE);
+		else if (reads)
 			expect_silence(*state, pair->a.send_cq, 2, PSN_REUSED);
 		else
 			expect_(pair->a.send_cq, 2, IBV_WC_REM_INV_REQ_ERR,

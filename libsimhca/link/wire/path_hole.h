@@ -22,8 +22,9 @@
 #define SIMHCA_PATH_HOLE_SILENCES 2
 
 struct simhca_path_hole {
-	unsigned int silences; /* since something was acknowledged; under the requester's lock */
-	bool due;	       /* a probe; likewise */
+	unsigned int silences;	 /* since something was acknowledged; under the requester's lock */
+	bool due;		 /* a probe; likewise */
+	_Atomic uint32_t answer; /* the PSN that a probe's answer has */
 	atomic_bool probed, answered; /* since something was acknowledged */
 };
 
@@ -44,19 +45,24 @@ static inline void simhca_path_hole_silence(struct simhca_path_hole *hole)
 }
 
 /* Whether a probe is to go before this request, which asks for so many bytes, or brings them. */
-static inline bool simhca_path_hole_probes(struct simhca_path_hole *hole, uint64_t bytes)
+static inline bool simhca_path_hole_wants_probe(const struct simhca_path_hole *hole, uint64_t bytes)
 {
-	if (!hole->due || bytes <= SIMHCA_PATH_HOLE_SHORT)
-		return false;
-	hole->due = false;
-	atomic_store_explicit(&hole->probed, true, memory_order_relaxed);
-	return true;
+	return hole->due && bytes > SIMHCA_PATH_HOLE_SHORT;
 }
 
-/* An acknowledgement or a NAK has come, and is about to be looked at. By any thread. */
-static inline void simhca_path_hole_heard(struct simhca_path_hole *hole)
+/* It goes, and its answer has that PSN: who has another one in mind does not answer it for being short. */
+static inline void simhca_path_hole_probed(struct simhca_path_hole *hole, uint32_t answer)
 {
-	if (atomic_load_explicit(&hole->probed, memory_order_relaxed))
+	hole->due = false;
+	atomic_store_explicit(&hole->answer, answer, memory_order_relaxed);
+	atomic_store_explicit(&hole->probed, true, memory_order_relaxed);
+}
+
+/* An acknowledgement or a NAK of that PSN has come, and is about to be looked at. By any thread. */
+static inline void simhca_path_hole_heard(struct simhca_path_hole *hole, uint32_t psn)
+{
+	if (atomic_load_explicit(&hole->probed, memory_order_relaxed) &&
+	    atomic_load_explicit(&hole->answer, memory_order_relaxed) == psn)
 		atomic_store_explicit(&hole->answered, true, memory_order_relaxed);
 }
 

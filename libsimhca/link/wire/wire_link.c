@@ -57,6 +57,9 @@ static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp, uint8
 							  : simhca_psn_add(req->psn_next, 1),
 					     .mtu = qp->qpc->path_mtu };
 
+	/* The duplicate's own, or the one that the gap begins with. */
+	simhca_path_hole_probed(simhca_inbox_path_hole(qp->wire.inbox),
+				begun ? probe.psn : req->psn_una);
 	simhca_wire_put_parts(worker, qp->device, simhca_inbox_path(qp->wire.inbox), traffic_class,
 			      &probe, &nothing);
 }
@@ -73,7 +76,7 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 		simhca_congestion_sent(congestion, last_psn(qp, packet),
 				       simhca_engine_now(qp->context->engine));
 	if (qp->type == SIMHCA_QPT_RC &&
-	    simhca_path_hole_probes(simhca_inbox_path_hole(qp->wire.inbox), bytes_of(packet)))
+	    simhca_path_hole_wants_probe(simhca_inbox_path_hole(qp->wire.inbox), bytes_of(packet)))
 		send_probe(worker, qp, ecn_capable(packet->av));
 	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
 				 ecn_capable(packet->av));
@@ -219,7 +222,7 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 					     .length = part->length };
 	packet->payload = &payload;
 	if (packet->op == SIMHCA_PKT_ACK) {
-		simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox));
+		simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox), packet->psn);
 		packet->reason = reason_of(qp, packet->syndrome);
 	}
 	handover = simhca_link_deliver(worker, qp, packet);
