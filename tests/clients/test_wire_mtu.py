@@ -61,7 +61,9 @@ def test_a_hole(hosts, program, options):
     finally:
         expect_success(router.run(*["del" if word == "add" else word for word in NO_ICMP]))
     assert "(WIRE_PATH_MTU, vendor_err 119)" in story, story
-    assert f"seen:       {ADDRESSES[1]} answers short packets, and none of 4096 bytes\n" in story, story
+    # A NAK for the gap has said it before the time-out does.
+    if "-a" in options:
+        assert f"seen:       {ADDRESSES[1]} answers short packets, and none of 4096 bytes\n" in story, story
 
 
 def test_a_smaller_path_mtu_passes(hosts):
