@@ -158,14 +158,21 @@ struct simhca_open_context_reply {
 	uint32_t reserved;
 };
 
-/* GET_SEGMENT: one descriptor in the reply. */
+/*
+ * GET_SEGMENT: one descriptor in the reply; and if the segment is one queue's alone, those of some
+ * more of its size, which the device takes for the next queues.
+ */
+#define SIMHCA_MAX_READY_SEGMENTS (SIMHCA_CMD_MAX_FDS - 1)
 struct simhca_get_segment_req {
 	uint32_t segment;
-	uint32_t reserved;
+	uint32_t ready; /* how many more at most; 0 to SIMHCA_MAX_READY_SEGMENTS */
 };
 struct simhca_get_segment_reply {
-	uint64_t size; /* bytes */
+	uint64_t size; /* bytes, of each */
+	uint32_t ready;
+	uint32_t number[SIMHCA_MAX_READY_SEGMENTS]; /* in the order of the descriptors */
 };
+SIMHCA_ABI_SIZE(struct simhca_get_segment_reply, 40);
 
 /*
  * CREATE_CHANNEL, ALLOC_ASYNC_FD: no structs; one descriptor in the reply, the client's end of a

@@ -316,6 +316,13 @@ void simhca_context_doorbells(const struct simhca_context *context,
 /* Segment's memfd and size; -1 if there is no such segment. */
 int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size);
 /*
+ * Makes segments as that one for queues to come, so that the client has mapped them when their
+ * queues are made: most of them at most. They go when another queue has none otherwise. Returns how
+ * many were made, and their numbers.
+ */
+uint32_t simhca_context_make_ready(struct simhca_context *context, uint32_t like, uint32_t most,
+				   uint32_t *numbers);
+/*
  * Puts an answer into a slot of the context's memory (struct simhca_answer_slot), and wakes who
  * waits for it. False: there is no such slot, or it is too long. What the client has there is not
  * read, but for whether somebody sleeps: who lies about that is not woken, or costs one system call.

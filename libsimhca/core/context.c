@@ -91,12 +91,18 @@ int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
 	return 0;
 }
 
+/* One queue's alone: nothing else ever lies there. */
+static bool is_own(uint32_t number)
+{
+	return number >= SIMHCA_MAX_SEGMENTS;
+}
+
 /* NULL: there is none of this number, or no more. */
 static struct simhca_segment *find_segment(const struct simhca_context *context, uint32_t number)
 {
 	const struct simhca_segment *segment;
 
-	if (number < SIMHCA_MAX_SEGMENTS)
+	if (!is_own(number))
 		segment = &context->segment[number];
 	else if (number % SIMHCA_MAX_OWN_SEGMENTS < context->own_slots)
 		segment = &context->own_segment[number % SIMHCA_MAX_OWN_SEGMENTS];
@@ -161,21 +167,30 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 	return simhca_context_alloc_in(context, number, bytes, where);
 }
 
-/* Each holds a descriptor, and those are shared: a program has half of them at most. */
-static bool may_have_own_segment(const struct simhca_context *context)
+static bool are_of_one_program(const struct simhca_context *context,
+			       const struct simhca_context *other)
+{
+	return other == context || (context->program && other->program == context->program);
+}
+
+/*
+ * Each holds a descriptor, and those are shared: a program has half of them at most. *full: nobody
+ * can have another one.
+ */
+static bool may_have_own_segment(const struct simhca_context *context, bool *full)
 {
 	const uint32_t most = context->device->config.own_segments;
 	uint32_t all = 0, of_program = 0;
 	const struct simhca_context *other;
 
-	if (context->own_segments == SIMHCA_MAX_OWN_SEGMENTS)
-		return false;
 	DL_FOREACH (context->device->contexts, other) {
 		all += other->own_segments;
-		if (other == context || (context->program && other->program == context->program))
+		if (are_of_one_program(context, other))
 			of_program += other->own_segments;
 	}
-	return !most || (all < most && of_program < most / 2);
+	*full = most && all >= most;
+	return context->own_segments < SIMHCA_MAX_OWN_SEGMENTS && !*full &&
+	       (!most || of_program < most / 2);
 }
 
 /* Twice as many places, each with the last number that it would have had; false: out of memory. */
@@ -201,19 +216,98 @@ static uint32_t next_number(uint32_t number)
 	return number < SIMHCA_MAX_OWN_SEGMENTS ? number + SIMHCA_MAX_OWN_SEGMENTS : number;
 }
 
-uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes)
+/* NULL: there is none to be had. */
+static struct simhca_segment *make_own_segment(struct simhca_context *context, uint64_t size)
 {
 	struct simhca_segment *segment;
 
-	if (!may_have_own_segment(context) ||
-	    (context->own_segments == context->own_slots && !add_own_slots(context)))
-		return 0;
-	for (segment = context->own_segment; segment->base; segment++)
-		;
-	if (make_segment(segment, next_number(segment->number), round_up(bytes, 4096)))
-		return 0;
+	if (context->own_segments == context->own_slots && !add_own_slots(context))
+		return NULL;
+	while (context->own_segment[context->first_own_slot].base)
+		context->first_own_slot++;
+	segment = &context->own_segment[context->first_own_slot];
+	if (make_segment(segment, next_number(segment->number), size))
+		return NULL;
 	context->own_segments++;
-	return segment->number;
+	return segment;
+}
+
+/* All that one queue had is free: a peer may still write there, so nobody else gets it. */
+static void retire(struct simhca_context *context, struct simhca_segment *segment)
+{
+	const uint32_t number = segment->number;
+	uint32_t slot;
+
+	if (segment->holes->length != segment->size)
+		return;
+	free(segment->holes);
+	simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
+	*segment = (struct simhca_segment){ .fd = -1, .number = number };
+	slot = (uint32_t)(segment - context->own_segment);
+	if (slot < context->first_own_slot)
+		context->first_own_slot = slot;
+	context->own_segments--;
+}
+
+/* One of those that are ready, of that size; NULL: none is. */
+static struct simhca_segment *take_ready(struct simhca_context *context, uint64_t size)
+{
+	for (uint32_t i = 0; i < context->num_ready; i++) {
+		struct simhca_segment *segment = &context->own_segment[context->ready[i]];
+
+		if (segment->size != size)
+			continue;
+		context->ready[i] = context->ready[--context->num_ready];
+		return segment;
+	}
+	return NULL;
+}
+
+/* Those that wait for queues go: the program's, or everybody's. Whether there were any. */
+static bool drop_ready(struct simhca_context *context, bool everybodys)
+{
+	struct simhca_context *other;
+	bool any = false;
+
+	DL_FOREACH (context->device->contexts, other)
+		while (other->num_ready && (everybodys || are_of_one_program(context, other))) {
+			retire(other, &other->own_segment[other->ready[--other->num_ready]]);
+			any = true;
+		}
+	return any;
+}
+
+uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes)
+{
+	const uint64_t size = round_up(bytes, 4096);
+	struct simhca_segment *segment = take_ready(context, size);
+	bool full;
+
+	if (!segment && (may_have_own_segment(context, &full) ||
+			 (drop_ready(context, full) && may_have_own_segment(context, &full))))
+		segment = make_own_segment(context, size);
+	return segment ? segment->number : 0;
+}
+
+uint32_t simhca_context_make_ready(struct simhca_context *context, uint32_t like, uint32_t most,
+				   uint32_t *numbers)
+{
+	struct simhca_segment *segment = find_segment(context, like);
+	const uint64_t size = segment ? segment->size : 0;
+	uint32_t count = 0;
+	bool full;
+
+	if (!segment || !is_own(like))
+		return 0;
+	while (count < most && context->num_ready < SIMHCA_MAX_READY_SEGMENTS &&
+	       may_have_own_segment(context, &full)) {
+		segment = make_own_segment(context, size);
+		if (!segment)
+			break;
+		context->ready[context->num_ready++] = (uint32_t)(segment - context->own_segment);
+		numbers[count++] = segment->number;
+	}
+	return count;
 }
 
 int simhca_context_place(struct simhca_context *context, uint64_t bytes, bool fast, uint32_t *own,
@@ -300,19 +394,6 @@ void simhca_context_drop_spare(struct simhca_context *context, struct simhca_spa
 	context->spares--;
 }
 
-/* All that one queue had is free: a peer may still write there, so nobody else gets it. */
-static void retire(struct simhca_context *context, struct simhca_segment *segment)
-{
-	const uint32_t number = segment->number;
-
-	if (segment->holes->length != segment->size)
-		return;
-	free(segment->holes);
-	simhca_release(context->device->fabric, segment->base, segment->size, segment->fd);
-	*segment = (struct simhca_segment){ .fd = -1, .number = number };
-	context->own_segments--;
-}
-
 /* Makes freed memory read as zero again; whole pages go back to the system. */
 static void wipe(struct simhca_segment *segment, uint64_t offset, uint64_t length)
 {
@@ -332,7 +413,7 @@ bool simhca_context_wipe(struct simhca_context *context, const struct simhca_mem
 {
 	uint64_t left = bytes - *wiped, some = left < WIPED_AT_A_TIME ? left : WIPED_AT_A_TIME;
 
-	if (atomic_load(&context->dead))
+	if (atomic_load(&context->dead) || is_own(where->segment))
 		return true;
 	wipe(find_segment(context, where->segment), where->offset + *wiped, some);
 	*wiped += some;
@@ -351,7 +432,8 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 	if (atomic_load(&context->dead))
 		return;
 	link = &segment->holes;
-	wipe(segment, where->offset, size);
+	if (!is_own(where->segment))
+		wipe(segment, where->offset, size);
 	hole = calloc(1, sizeof(*hole));
 	if (!hole)
 		return; /* lost until the context goes */
@@ -374,7 +456,7 @@ void simhca_context_free(struct simhca_context *context, const struct simhca_mem
 		hole->next = next->next;
 		free(next);
 	}
-	if (segment->number >= SIMHCA_MAX_SEGMENTS)
+	if (is_own(where->segment))
 		retire(context, segment);
 }
 

@@ -75,6 +75,8 @@ struct simhca_context {
 	/* Each of one queue, whose owner's peer may have it as well. */
 	struct simhca_segment *own_segment;
 	uint32_t segments, own_segments, own_slots, spares;
+	uint32_t first_own_slot;			      /* all before it are taken */
+	uint32_t num_ready, ready[SIMHCA_MAX_READY_SEGMENTS]; /* slots */
 	struct simhca_mm *mms;
 	struct {
 		struct simhca_mm *mm; /* NULL: none */

@@ -59,6 +59,19 @@ struct shca_segment {
 	_Atomic uint64_t size; /* bytes; valid once addr is set */
 };
 
+/* Segments that are mapped for queues to come (segments.c). */
+#define SHCA_READY_SEGMENTS 16
+struct shca_ready {
+	struct shca_lock lock;
+	uint32_t fetched; /* of single queues so far */
+	uint32_t next;	  /* place of the next one */
+	struct {
+		_Atomic uint32_t number; /* 0: none is here */
+		void *addr;
+		uint64_t size;
+	} segment[SHCA_READY_SEGMENTS];
+};
+
 /*
  * A QP by its number. A CQE may name any, as a peer can write it. So the poller looks at the QP only
  * if it completes in the CQ whose lock it has: before a QP goes, its CQs are taken out here under
@@ -90,6 +103,7 @@ struct shca_context {
 	bool lint;	   /* SIMHCA_LINT=on: lint.h */
 	bool no_slot_data; /* SIMHCA_SCATTER_TO_CQE=off: what a SEND brings is in its buffer */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
+	struct shca_ready ready;
 	struct shca_watcher watcher;
 	_Atomic uint32_t offered_events; /* shca_process() that gave the device its userfaultfd */
 	struct shca_lock channel_lock;

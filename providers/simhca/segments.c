@@ -3,6 +3,11 @@
  * Segments of context memory, mapped when something in them is used for the first time, and
  * unmapped with the context, or with the queue that has one to itself. No lock: two threads may
  * fetch one at once, one mapping wins.
+ *
+ * Who makes many queues gets segments for those to come along with one for a queue, since to fetch
+ * one takes longer than to make the queue. Which queue has which, the device says as it makes it. If
+ * that is a process which shares the context by fork(), the other one keeps the mapping until there
+ * are newer ones.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +17,7 @@
 #define FIRST_ADDRESS 0x200000000000u /* of an address space of 47 bits; fewer: anywhere */
 #define RANDOM_BITS 0xffffff0000u
 #define LARGEST_PAGE 65536u /* of a system: addresses of two mappings never share one */
+#define FETCHED_FOR_ONE 4   /* for so many that were fetched, one more at a time */
 
 /* Where the next mapping may lie: each has addresses that none has had before. */
 static uintptr_t next_address(uint64_t size)
@@ -41,28 +47,108 @@ int shca_map_whole(int fd, uint64_t size, int prot, void **addr)
 	return err;
 }
 
+/* ----------------------------------------------------------------- for queues to come */
+
+/* How many to ask for beside one for a queue. */
+static uint32_t wanted(struct shca_context *ctx, uint32_t number)
+{
+	uint32_t most;
+
+	if (number < SIMHCA_MAX_SEGMENTS)
+		return 0;
+	shca_lock(&ctx->ready.lock);
+	most = ctx->ready.fetched++ / FETCHED_FOR_ONE;
+	shca_unlock(&ctx->ready.lock);
+	return most < SIMHCA_MAX_READY_SEGMENTS ? most : SIMHCA_MAX_READY_SEGMENTS;
+}
+
+/* In the place of the oldest one. */
+static void keep_ready(struct shca_context *ctx, uint32_t number, void *addr, uint64_t size)
+{
+	struct shca_ready *ready = &ctx->ready;
+	void *old_addr = NULL;
+	uint64_t old_size = 0;
+	uint32_t place;
+
+	shca_lock(&ready->lock);
+	place = ready->next++ % SHCA_READY_SEGMENTS;
+	if (ready->segment[place].number) {
+		old_addr = ready->segment[place].addr;
+		old_size = ready->segment[place].size;
+	}
+	/* A child that is forked in between finds none here. */
+	atomic_store(&ready->segment[place].number, 0);
+	ready->segment[place].addr = addr;
+	ready->segment[place].size = size;
+	atomic_store(&ready->segment[place].number, number);
+	shca_unlock(&ready->lock);
+	if (old_addr)
+		munmap(old_addr, old_size);
+}
+
+/* NULL: it is to be fetched. */
+static void *take_ready(struct shca_context *ctx, uint32_t number, uint64_t *size)
+{
+	struct shca_ready *ready = &ctx->ready;
+	void *addr = NULL;
+
+	if (number < SIMHCA_MAX_SEGMENTS)
+		return NULL;
+	shca_lock(&ready->lock);
+	for (uint32_t i = 0; i < SHCA_READY_SEGMENTS && !addr; i++) {
+		if (ready->segment[i].number != number)
+			continue;
+		addr = ready->segment[i].addr;
+		*size = ready->segment[i].size;
+		atomic_store(&ready->segment[i].number, 0);
+	}
+	shca_unlock(&ready->lock);
+	return addr;
+}
+
+static void map_ready(struct shca_context *ctx, const struct simhca_get_segment_reply *reply,
+		      const int *fds)
+{
+	for (uint32_t i = 0; i < SIMHCA_MAX_READY_SEGMENTS; i++) {
+		void *addr;
+
+		/* It has not come, if the program has no descriptor for it. */
+		if (fds[i] < 0)
+			continue;
+		if (i >= reply->ready)
+			simhca_call_close(fds[i]);
+		else if (!shca_map_whole(fds[i], reply->size, PROT_READ | PROT_WRITE, &addr))
+			keep_ready(ctx, reply->number[i], addr, reply->size);
+	}
+}
+
+/* ------------------------------------------------------------------------------- to fetch */
+
 /* Maps segment `number`, over what is mapped at `own` if that is not NULL. 0 or errno. */
 static int get(struct shca_context *ctx, uint32_t number, struct shca_segment *own, void **addr,
 	       uint64_t *size)
 {
-	struct simhca_get_segment_req req = { .segment = number };
+	struct simhca_get_segment_req req = { .segment = number,
+					      .ready = own ? 0 : wanted(ctx, number) };
 	struct simhca_get_segment_reply reply;
-	int fd;
+	int fds[1 + SIMHCA_MAX_READY_SEGMENTS];
 	int err = shca_execute(ctx, &(struct shca_command){
 					    .command = SIMHCA_CMD_GET_SEGMENT,
 					    .req = &req,
 					    .req_size = sizeof(req),
 					    .reply = &reply,
 					    .reply_size = sizeof(reply),
-					    .reply_fds = &fd,
+					    .reply_fds = fds,
 					    .num_reply_fds = 1,
+					    .more_reply_fds = SIMHCA_MAX_READY_SEGMENTS,
 				    });
 
 	if (err)
 		return err;
+	map_ready(ctx, &reply, fds + 1);
 	*size = reply.size;
-	return own ? shca_map_over(own, fd, reply.size)
-		   : shca_map_whole(fd, reply.size, PROT_READ | PROT_WRITE, addr);
+	return own ? shca_map_over(own, fds[0], reply.size)
+		   : shca_map_whole(fds[0], reply.size, PROT_READ | PROT_WRITE, addr);
 }
 
 static int get_in_any_case(struct shca_context *ctx, uint32_t number, struct shca_segment *own,
@@ -79,9 +165,10 @@ static int get_in_any_case(struct shca_context *ctx, uint32_t number, struct shc
 
 static int fetch_segment(struct shca_context *ctx, struct shca_segment *segment, uint32_t number)
 {
-	void *addr, *none = NULL;
+	void *none = NULL;
 	uint64_t size;
-	int err = get_in_any_case(ctx, number, NULL, &addr, &size);
+	void *addr = take_ready(ctx, number, &size);
+	int err = addr ? 0 : get_in_any_case(ctx, number, NULL, &addr, &size);
 
 	if (err)
 		return err;
@@ -149,6 +236,9 @@ void shca_unmap_all(struct shca_context *ctx)
 {
 	for (uint32_t i = 0; i < SIMHCA_MAX_SEGMENTS; i++)
 		shca_unmap(&ctx->segments[i]);
+	for (uint32_t i = 0; i < SHCA_READY_SEGMENTS; i++)
+		if (ctx->ready.segment[i].number)
+			munmap(ctx->ready.segment[i].addr, ctx->ready.segment[i].size);
 	if (ctx->dev)
 		munmap((void *)ctx->dev, ctx->dev_size);
 }

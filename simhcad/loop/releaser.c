@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include "base/tally.h"
 
 #define UNMAP_BYTES (8u << 20) /* at a time: the address space is locked meanwhile */
-#define BATCH 64	       /* descriptors that wait for the others of their batch */
+#define BATCH 64	       /* that wait for the others of their batch */
 #define BATCH_SECONDS 0.002
 #define ENOUGH 96 /* descriptors of one process: more than a batch, which fills at full speed */
 
@@ -26,11 +27,10 @@ struct release {
 struct releaser {
 	struct ev_loop *loop;  /* constant */
 	struct chores *chores; /* constant */
-	struct {
-		struct owner owner;
-		int fd;
-	} batch[BATCH];
+	pthread_t main_thread; /* constant */
+	struct release batch[BATCH];
 	unsigned int batched;
+	bool stopped;
 	ev_timer flush;
 	struct tally waiting; /* descriptors of each process that were not closed yet */
 };
@@ -94,30 +94,13 @@ static void append(struct releaser *releaser, struct chore **list, const struct 
 	DL_APPEND(*list, &release->chore);
 }
 
-void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
-{
-	struct chore *list = NULL;
-
-	if (!size && fd < 0)
-		return;
-	append(releaser, &list, &(struct release){ .base = base, .size = size, .fd = fd });
-	if (list)
-		chores_add(releaser->chores, list);
-}
-
 static void flush(struct releaser *releaser)
 {
 	struct chore *list = NULL;
 
 	ev_timer_stop(releaser->loop, &releaser->flush);
-	for (unsigned int i = 0; i < releaser->batched; i++) {
-		struct release release = {
-			.chore = { .owner = releaser->batch[i].owner, .done = has_closed },
-			.fd = releaser->batch[i].fd,
-		};
-
-		append(releaser, &list, &release);
-	}
+	for (unsigned int i = 0; i < releaser->batched; i++)
+		append(releaser, &list, &releaser->batch[i]);
 	releaser->batched = 0;
 	if (list)
 		chores_add(releaser->chores, list);
@@ -133,18 +116,41 @@ bool releaser_has_enough(const struct releaser *releaser, const struct owner *ow
 	return tally_get(&releaser->waiting, owner->process) >= ENOUGH;
 }
 
-void releaser_close(struct releaser *releaser, const struct owner *owner, int fd)
+/* Every command can bring a descriptor, and end a queue: a thread is not woken for each. */
+static void add_to_batch(struct releaser *releaser, const struct release *release)
 {
-	tally_add(&releaser->waiting, owner->process);
-	/* Every command brings a descriptor: a thread is not woken for each. */
-	releaser->batch[releaser->batched].owner = *owner;
-	releaser->batch[releaser->batched++].fd = fd;
-	if (releaser->batched == BATCH) {
+	releaser->batch[releaser->batched++] = *release;
+	if (releaser->batched == BATCH || releaser->stopped) {
 		flush(releaser);
 	} else if (!ev_is_active(&releaser->flush)) {
 		ev_timer_set(&releaser->flush, BATCH_SECONDS, 0);
 		ev_timer_start(releaser->loop, &releaser->flush);
 	}
+}
+
+void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
+{
+	const struct release release = { .base = base, .size = size, .fd = fd };
+	struct chore *list = NULL;
+
+	if (!size && fd < 0)
+		return;
+	if (pthread_equal(pthread_self(), releaser->main_thread)) {
+		add_to_batch(releaser, &release);
+		return;
+	}
+	append(releaser, &list, &release);
+	if (list)
+		chores_add(releaser->chores, list);
+}
+
+void releaser_close(struct releaser *releaser, const struct owner *owner, int fd)
+{
+	tally_add(&releaser->waiting, owner->process);
+	add_to_batch(releaser, &(struct release){
+				       .chore = { .owner = *owner, .done = has_closed },
+				       .fd = fd,
+			       });
 }
 
 struct releaser *releaser_start(struct ev_loop *loop, struct chores *chores)
@@ -155,6 +161,7 @@ struct releaser *releaser_start(struct ev_loop *loop, struct chores *chores)
 		return NULL;
 	releaser->loop = loop;
 	releaser->chores = chores;
+	releaser->main_thread = pthread_self();
 	ev_timer_init(&releaser->flush, on_flush, 0, 0);
 	releaser->flush.data = releaser;
 	return releaser;
@@ -164,6 +171,7 @@ void releaser_stop(struct releaser *releaser)
 {
 	if (!releaser)
 		return;
+	releaser->stopped = true;
 	flush(releaser);
 }
 

@@ -26,13 +26,12 @@ void releaser_stop(struct releaser *releaser);
 void releaser_free(struct releaser *releaser);
 
 /*
- * Unmaps size bytes at base (0: none) and closes fd (-1: none), soon. From any thread. base and fd
- * are the releaser's from here on.
+ * Unmaps size bytes at base (0: none) and closes fd (-1: none), in some milliseconds. From any
+ * thread. base and fd are the releaser's from here on.
  */
 void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd);
 /*
- * The same for a descriptor that the owner sent; main thread only, and cheaper. It may take some
- * milliseconds more.
+ * The same for a descriptor that the owner sent; main thread only.
  */
 void releaser_close(struct releaser *releaser, const struct owner *owner, int fd);
 /*

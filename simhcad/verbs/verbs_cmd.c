@@ -204,7 +204,16 @@ HANDLER(get_segment)
 	if (fd < 0)
 		return simhca_why(why, EINVAL, "the context has no memory segment %u",
 				  req->segment);
+	if (req->ready > SIMHCA_MAX_READY_SEGMENTS)
+		return simhca_why(why, EINVAL, "%u segments for queues to come: at most %u",
+				  req->ready, SIMHCA_MAX_READY_SEGMENTS);
 	reply_add_fd(reply, fd, false);
+	out->ready =
+		simhca_context_make_ready(session->context, req->segment, req->ready, out->number);
+	for (uint32_t i = 0; i < out->ready; i++)
+		reply_add_fd(reply,
+			     simhca_context_segment(session->context, out->number[i], &out->size),
+			     false);
 	return 0;
 }
 

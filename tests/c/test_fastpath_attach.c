@@ -290,6 +290,97 @@ static void segments_are_shared_out(void **state)
 	assert_int_equal(own_segments(third, &options, 10), 7);
 }
 
+static uint32_t segment_of_qp(struct client *client, const struct options *options, struct cq *cq)
+{
+	return qp_new(client, options, cq, cq, NULL)->granted.state.segment;
+}
+
+/* So many more like that one; numbers has all of SIMHCA_MAX_READY_SEGMENTS places. */
+static void make_ready(struct client *client, uint32_t like, uint32_t right, uint32_t *numbers)
+{
+	uint64_t size, same;
+
+	assert_true(simhca_context_segment(client->context, like, &size) >= 0);
+	assert_int_equal(simhca_context_make_ready(client->context, like, SIMHCA_MAX_READY_SEGMENTS,
+						   numbers),
+			 right);
+	for (uint32_t i = 0; i < right; i++) {
+		assert_true(simhca_context_segment(client->context, numbers[i], &same) >= 0);
+		assert_int_equal(same, size);
+	}
+}
+
+/* How many of these there still are. */
+static uint32_t there_are(struct client *client, const uint32_t *numbers)
+{
+	uint32_t count = 0;
+	uint64_t size;
+
+	for (uint32_t i = 0; i < SIMHCA_MAX_READY_SEGMENTS; i++)
+		count += simhca_context_segment(client->context, numbers[i], &size) >= 0;
+	return count;
+}
+
+static bool is_among(uint32_t number, const uint32_t *numbers)
+{
+	for (uint32_t i = 0; i < SIMHCA_MAX_READY_SEGMENTS; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+/* The next queues of that size get them, each one; other queues do not. */
+static void segments_of_queues_to_come(void **state)
+{
+	uint32_t numbers[SIMHCA_MAX_READY_SEGMENTS], none[SIMHCA_MAX_READY_SEGMENTS], own, last = 0;
+	struct options options = fastpath_options(), larger = options;
+	struct client *client = client_new(*state, 0);
+	struct cq *cq = cq_new(client, 16);
+
+	larger.max_send_wr = 8 * options.max_send_wr + 4096;
+	own = segment_of_qp(client, &options, cq);
+	/* What many queues lie in is nobody's. */
+	make_ready(client, 0, 0, none);
+	make_ready(client, own, SIMHCA_MAX_READY_SEGMENTS, numbers);
+	make_ready(client, own, 0, none);
+	assert_false(is_among(segment_of_qp(client, &larger, cq), numbers));
+	for (uint32_t i = 0; i < SIMHCA_MAX_READY_SEGMENTS; i++) {
+		own = segment_of_qp(client, &options, cq);
+		assert_true(is_among(own, numbers));
+		assert_int_not_equal(own, last);
+		last = own;
+	}
+	assert_false(is_among(segment_of_qp(client, &options, cq), numbers));
+}
+
+/* A queue that there is goes before some that may come: of the same program, or of any. */
+static void segments_of_queues_that_do_not_come(void **state)
+{
+	const struct world_config config = { .device = { .fast_path = true, .own_segments = 20 } };
+	struct world *world = world_new(&config);
+	struct options options = fastpath_options(), larger = options;
+	struct client *one = client_new(world, 0), *other = client_new(world, 0);
+	struct client *third = client_new(world, 0);
+	uint32_t of_one[SIMHCA_MAX_READY_SEGMENTS], of_other[SIMHCA_MAX_READY_SEGMENTS];
+	struct cq *cq = cq_new(one, 16), *others = cq_new(other, 16);
+
+	*state = world;
+	larger.max_send_wr = 8 * options.max_send_wr + 4096;
+	make_ready(one, segment_of_qp(one, &options, cq), 7, of_one);
+	make_ready(other, segment_of_qp(other, &options, others), 7, of_other);
+	/* One has 9 of its 10. */
+	assert_true(segment_of_qp(one, &larger, cq) >= SIMHCA_MAX_SEGMENTS);
+	assert_int_equal(there_are(one, of_one), 7);
+	assert_true(segment_of_qp(one, &larger, cq) >= SIMHCA_MAX_SEGMENTS);
+	assert_int_equal(there_are(one, of_one), 0);
+	assert_int_equal(there_are(other, of_other), 7);
+	/* One has 4 then, the other one 9, and the third what the device has left. */
+	assert_int_equal(own_segments(third, &options, 6), 6);
+	assert_int_equal(there_are(other, of_other), 7);
+	assert_true(segment_of_qp(one, &larger, cq) >= SIMHCA_MAX_SEGMENTS);
+	assert_int_equal(there_are(other, of_other), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +393,8 @@ int main(void)
 		HERE(the_device_carries_the_first_message_in_rtr),
 		HERE(segments_are_not_used_again),
 		cmocka_unit_test_teardown(segments_are_shared_out, teardown),
+		HERE(segments_of_queues_to_come),
+		cmocka_unit_test_teardown(segments_of_queues_that_do_not_come, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

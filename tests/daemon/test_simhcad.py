@@ -415,7 +415,10 @@ def test_open_context(daemon):
     assert os.read(again[-1], 32) == 16 * b"y"
     assert os.fstat(again[-1]).st_ino != os.fstat(events).st_ino
     close_all(again)
-    assert client.ok(GET_SEGMENT, struct.pack("II", 0, 0))[0] == struct.pack("Q", client.segment_size)
+    segment, more = client.ok(GET_SEGMENT, struct.pack("II", 0, 7))
+    assert (segment, len(more)) == (struct.pack("Q", client.segment_size).ljust(40, b"\0"), 1)
+    close_all(more)
+    assert client.command(GET_SEGMENT, struct.pack("II", 0, 8))[0] == errno.EINVAL
     assert client.command(GET_SEGMENT, struct.pack("II", 200, 0))[0] == errno.EINVAL
     close_all(fds)
 

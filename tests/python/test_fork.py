@@ -185,3 +185,35 @@ def test_fork_in_traffic(side):
         poll_ok(client.scq, 32)
         poll_ok(server.rcq, 32)
         assert succeeded(child)
+
+
+def test_queues_of_parent_and_children():
+    """
+    Who makes many queues has mapped the memory of the next ones, and so has a child. Which of them gets it
+    for a queue, the device says.
+    """
+    device = Device()
+    pd = PD(device.ctx)
+
+    def exchange(seed):
+        sides = [Side(device=device, pd=pd, size=256) for _ in range(24)]
+        pairs = list(zip(sides[::2], sides[1::2]))
+        for number, (one, other) in enumerate(pairs):
+            connect(one, other)
+            one.region.write(pattern(200, seed + number))
+            other.recv()
+            one.send(SEND, one.region.sge(0, 200))
+        for number, (one, other) in enumerate(pairs):
+            poll_ok(one.scq)
+            poll_ok(other.rcq)
+            assert other.region.read(200) == pattern(200, seed + number)
+        for one in sides:
+            one.close()
+
+    exchange(0)
+    children = [in_child(lambda seed=seed: exchange(seed)) for seed in (100, 200)]
+    exchange(300)
+    assert all([succeeded(child) for child in children])
+    exchange(400)
+    pd.close()
+    device.close()
