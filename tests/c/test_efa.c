@@ -568,7 +568,7 @@ static void shuffled_messages_pass_each_other(void **state)
 	}
 	expect_no_more(&ends->b);
 	assert_int_equal(seen, 0x1ffe);
-	/* On the wire a write with immediate data may be sent again, and so may be in order. */
+	/* On the wire fewer pass each other. */
 	assert_true(out_of_order > (getenv("SIMHCA_TEST_LINK") ? 0 : 1));
 }
 
