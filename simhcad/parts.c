@@ -32,8 +32,8 @@
 #include "wire/wire.h"
 
 #define FAULT_WORKERS 4 /* unless --fault-workers says otherwise */
-#define STEP_SECONDS                                                                               \
-	1.0 /* that the end of the daemon waits for who is in a step of the fast path */
+/* So long the end of the daemon waits for a program that is in a step of the fast path. */
+#define STEP_SECONDS 1.0
 
 static int out_of_memory(void)
 {
