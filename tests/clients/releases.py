@@ -9,7 +9,10 @@ import subprocess
 import pytest
 
 LACKS = {
+    "bookworm": {"srd_writes": "Debian 12 has no RDMA writes over SRD in perftest",
+                 "wide_wqes": "Debian 12 has no wide WQEs in libefa"},
     "trixie": {"dtest": "Debian 13 has no dapl2-utils",
+               "wide_wqes": "Debian 13 has no wide WQEs in libefa",
                "whole_space": "UCX 1.18 makes no region of the whole address space any more",
                "inline_recv": "perftest 25 has no --inline_recv any more",
                "openib": "Open MPI 5 has no verbs of its own any more"},
@@ -40,6 +43,12 @@ def is_there(what):
     if what == "openib":
         found = subprocess.run(["ompi_info"], capture_output=True, text=True, check=True)
         return "MCA btl: openib" in found.stdout
+    if what == "srd_writes":
+        found = subprocess.run(["ib_write_bw", "-c", "SRD"], capture_output=True, text=True, check=False)
+        return "only possible in SEND/READ verbs" not in found.stdout + found.stderr
+    if what == "wide_wqes":
+        library, = {path.resolve() for path in pathlib.Path("/usr/lib").glob("*/libefa.so.1")}
+        return int(re.search(r"\.(\d+)\.\d+$", library.name)[1]) >= 60
     if what == "inline_recv":
         usage = subprocess.run(["ib_send_bw", "--help"], capture_output=True, text=True, check=False)
         return "--inline_recv" in usage.stdout + usage.stderr

@@ -15,6 +15,7 @@ import pytest
 from captures import Tracer, expect_wireshark_agrees, packets
 from common import TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
 from middleware import OPENMPI_ENV, compiled, expect_ranks
+from releases import needs
 
 # A message within one host goes by shared memory otherwise, past the device.
 NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
@@ -246,23 +247,15 @@ def test_perftest(efa, program, flags, size):
         assert re.search(rf"^ {size} +100 ", result.stdout, re.M), result
 
 
+@needs("srd_writes")
 @pytest.mark.parametrize("program, size", [("ib_write_bw", 65536), ("ib_write_lat", 64)])
 def test_perftest_writes(efa, program, size):
     argv = [program, "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", size]
-    # It looks at what it is asked for before it connects.
-    if "only possible in SEND/READ verbs" in efa.run(*argv, "-p", new_port(), "localhost").stderr:
-        pytest.skip("perftest has no RDMA writes over SRD before Debian 13")
     client, _ = map(expect_success, run_pair(efa, *argv))
     assert re.search(rf"^ {size} +100 ", client.stdout, re.M), client
 
 
-def libefa():
-    """Its release of rdma-core."""
-    library, = {path.resolve() for path in pathlib.Path("/usr/lib").glob("*/libefa.so.1")}
-    return int(re.search(r"\.(\d+)\.\d+$", library.name)[1])
-
-
-@pytest.mark.skipif(libefa() < 60, reason="libefa has no wide WQEs before rdma-core 60")
+@needs("wide_wqes")
 def test_wide_wqes(efa):
     """More data in a WQE than fit into 64 bytes."""
     for result in run_pair(efa, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 80, "-I", 80):
