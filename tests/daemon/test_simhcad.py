@@ -595,14 +595,20 @@ def test_answers_in_memory(daemon):
     close_all(third.open())
 
 
-def test_a_process_that_is_not_known(daemon):
-    """A child's first use of its memory is asked for twice, the second time with proof of who it is."""
+def who_is_known(daemon):
+    """A client, its command for a region, which was carried out, and the memory of that."""
     client = daemon.client()
     close_all(client.open())
     client.ok(ALLOC_PD)
     buffer = array.array("B", bytes(4096))
     region = struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0)
     client.ok(REG_MR, region)
+    return client, region, buffer
+
+
+def test_a_process_that_is_not_known(daemon):
+    """A child's first use of its memory is asked for twice, the second time with proof of who it is."""
+    client, region, _buffer = who_is_known(daemon)
     child = os.fork()
     if not child:
         try:
@@ -616,12 +622,7 @@ def test_a_process_that_is_not_known(daemon):
 
 def test_a_process_that_is_not_known_among_others(daemon):
     """Between its two attempts one that is known sends as well, and takes no proof from it."""
-    client = daemon.client()
-    close_all(client.open())
-    client.ok(ALLOC_PD)
-    buffer = array.array("B", bytes(4096))
-    region = struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0)
-    client.ok(REG_MR, region)
+    client, region, _buffer = who_is_known(daemon)
     (asked, was_asked), (go_on, goes_on) = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
