@@ -109,5 +109,5 @@ def test_gdb(program):
 
 
 def test_gdb_stops_in_the_middle(program):
-    said = gdb(program, "break look").stdout
+    said = gdb(program, "break arrives.c:look").stdout
     assert "Breakpoint 1, " in said and "in main (" in said
