@@ -3,10 +3,12 @@
  * Address handles. The device checks the address once, when the handle is made; a send WQE then
  * carries a copy of it.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "say.h"
 
 void shca_av_from_attr(struct simhca_av *av, const struct ibv_ah_attr *attr)
 {
@@ -85,9 +87,15 @@ static void keep(struct shca_ah *ah)
 
 int shca_destroy_ah(struct ibv_ah *ibv_ah)
 {
-	int err =
-		shca_destroy(to_sctx(ibv_ah->context), SIMHCA_CMD_DESTROY_AH, ibv_ah->handle, NULL);
+	struct shca_context *ctx = to_sctx(ibv_ah->context);
+	int err;
 
+	/* Another one may have its handle by now. */
+	if (shca_ah_is_destroyed(ibv_ah))
+		return shca_say_command(ctx, SIMHCA_CMD_DESTROY_AH, EINVAL,
+					"the address handle was destroyed before; with other "
+					"devices its memory is freed twice");
+	err = shca_destroy(ctx, SIMHCA_CMD_DESTROY_AH, ibv_ah->handle, NULL);
 	if (!err)
 		keep(to_sah(ibv_ah));
 	return err;

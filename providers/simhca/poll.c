@@ -358,24 +358,21 @@ static inline void fill_wc(struct ibv_wc *wc, const struct simhca_cqe *cqe)
 }
 
 /*
- * A poll without room for a completion takes none, however many there are. Told once, when nothing
- * else was done with the CQ for a while.
+ * A poll without room for a completion takes none, however many there are. True: it is to be told,
+ * once, when nothing else was done with the CQ for a while.
  */
-static __attribute__((cold, noinline)) void polled_for_none(struct shca_cq *cq, int num_entries)
+static __attribute__((cold, noinline)) bool polled_for_none(struct shca_cq *cq)
 {
 	const uint64_t now_ns = shca_now_ns();
 	bool tell;
 
-	shca_cq_lock_for(cq, "ibv_poll_cq()");
 	if (!cq->none_since || cq->none_ci != cq->ci || !shca_cq_peek(cq, cq->ci)) {
 		cq->none_since = now_ns;
 		cq->none_ci = cq->ci;
 	}
 	tell = now_ns - cq->none_since > NONE_TOLD_NS && !cq->none_told;
 	cq->none_told |= tell;
-	shca_cq_unlock(cq);
-	if (tell)
-		shca_say_polls_none(cq, num_entries);
+	return tell;
 }
 
 int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
@@ -385,8 +382,6 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	uint32_t ci;
 	int polled = 0;
 
-	if (__builtin_expect(num_entries <= 0, 0))
-		polled_for_none(cq, num_entries);
 	shca_cq_lock_for(cq, "ibv_poll_cq()");
 	ci = cq->ci;
 	while (polled < num_entries && (cqe = next_cqe(cq)))
@@ -394,6 +389,10 @@ int shca_poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 	if (cq->ci != ci) {
 		shca_cq_publish_ci(cq);
 		shca_acts(cq->ctx);
+	} else if (__builtin_expect(num_entries <= 0, 0) && polled_for_none(cq)) {
+		shca_cq_unlock(cq);
+		shca_say_polls_none(cq, num_entries);
+		return 0;
 	}
 	if (__builtin_expect(cq->failed && !polled, 0))
 		polled = -1;

@@ -502,7 +502,8 @@ static bool make_datagram(void)
 	struct world w;
 	struct ibv_ah_attr to;
 
-	if (!is("datagram_too_long") && !is("no_ah") && !is("destroyed_ah"))
+	if (!is("datagram_too_long") && !is("no_ah") && !is("destroyed_ah") &&
+	    !is("ah_destroyed_twice"))
 		return false;
 	w = new_world(IBV_QPT_UD);
 	to = loopback(w.context);
@@ -516,6 +517,14 @@ static bool make_datagram(void)
 	w.wr.wr.ud.ah = ibv_create_ah(w.pd, &to);
 	w.wr.wr.ud.remote_qpn = w.b->qp_num;
 	w.wr.wr.ud.remote_qkey = QKEY;
+	if (is("ah_destroyed_twice")) {
+		struct ibv_ah *other;
+
+		CHECK(w.wr.wr.ud.ah && !ibv_destroy_ah(w.wr.wr.ud.ah));
+		other = ibv_create_ah(w.pd, &to);
+		CHECK(other && ibv_destroy_ah(w.wr.wr.ud.ah) == EINVAL && !ibv_destroy_ah(other));
+		return true;
+	}
 	if (is("destroyed_ah")) {
 		CHECK(w.wr.wr.ud.ah && !ibv_destroy_ah(w.wr.wr.ud.ah) && fails(&w));
 		return true;

@@ -16,7 +16,7 @@
  * packets are lost, a short time-out would otherwise end as one of minutes.
  */
 #define MOST_TRIES 2
-#define MOST_BACKED_OFF 20 /* from the shortest time-out, 4.096 us, to that: 2^18 */
+#define MOST_BACKED_OFF 18 /* so many make a second of the shortest time-out, 4.096 us */
 #define LONGEST_BACKED_OFF_NS 1000000000ull
 
 #define PSN SIMHCA_WINDOW_PSN
