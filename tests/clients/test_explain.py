@@ -329,6 +329,12 @@ def test_who_sleeps(launcher, waits, how):
     assert [line.split(":")[0].strip() for line in last[2:]][-2:] == ["usually", "try"]
 
 
+def test_polls_for_none_of_none(launcher, waits):
+    """No completion is missed by a poll without room while the CQ is empty."""
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "4", waits, "polls_none_of_none")
+    assert told.status == 124 and "polls for no completions" not in told.stderr, told
+
+
 def test_one_line_on_who_sleeps(launcher, waits):
     told = launcher.run(SIMHCA, "run", "--private", "--", "timeout", "6", waits, "ack_cq")
     assert re.fullmatch(r"simhca run: waits\[\d+\] slept, and would not wake up: ibv_destroy_cq\(\) .*; "

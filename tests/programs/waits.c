@@ -502,6 +502,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "polls_none")) {
 		send_to(&scene, 0, 0);
 		poll_for_none(scene.cq[0]);
+	} else if (!strcmp(how, "polls_none_of_none")) {
+		poll_for_none(scene.cq[0]);
 	} else if (!strcmp(how, "never_armed")) {
 		send_to(&scene, 0, 0);
 		get_event(&scene);
