@@ -9,7 +9,8 @@ import platform
 import re
 import subprocess
 
-from table import KIB, GOALS, REFERENCES
+from table import KIB, GOALS, REFERENCES, limit
+from wire import unit_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SAVED = ROOT / "bench" / "report.json"
@@ -125,17 +126,12 @@ def of_messages(result):
         goal = GOALS.get(test["test"])
         # A goal is a ratio where there is something to compare with, and figure where there is not.
         beside = "" if not test["ratio_to"] else " and ".join(number(r["ratio"]) for r in (fast, slow)) + f" of {reference(test['ratio_to'])}"
-        must, aim = (f"{goal.sign} {value:g}{goal.unit}" if goal and value is not None else "" for value in
-                     ((goal.must, goal.aim) if goal else (None, None)))
+        must, aim = (limit(goal, value) for value in ((goal.must, goal.aim) if goal else (None, None)))
         rows.append([test["test"], f"{number(fast['value'])} {test['unit']}", f"{number(slow['value'])} {test['unit']}", beside, must, aim])
     text = MESSAGES + table(["perftest", "fast path", "daemon", "beside: fast path and daemon", "must", "aim"], rows)
     text += REFERENCE + table(["without simhca", "us"], [[reference(name), number(value)] for name, value in result["references"].items()
                                                         if value is not None])
     return text
-
-
-def unit_of(row):
-    return "us" if "latency" in row["test"] else "s" if "CPU" in row["test"] else "Gb/s"
 
 
 def of_wire(result):

@@ -111,6 +111,22 @@ def behind(goal, value):
     return value > goal.must if goal.sign == "<=" else value < goal.must
 
 
+def text(number):
+    return "-" if number is None else f"{number:.3g}" if number < 100 else f"{number:.0f}"
+
+
+def limit(goal, value):
+    """A goal's must or aim, as it is printed; "": there is none."""
+    return f"{goal.sign} {value:g}{goal.unit}" if goal and value is not None else ""
+
+
+def name_those_behind(rows):
+    """rows: of a title, a value, and its goal."""
+    for name, value, goal in rows:
+        if behind(goal, value):
+            print(f"behind: {name}: {text(value)}{goal.unit}, must be {limit(goal, goal.must)}")
+
+
 def title(test):
     size = test.size
     if size >= MIB:
