@@ -3,16 +3,21 @@
 """
 What a run of ctest has come to, in tests of suites and not of ctest:
 
-    counts.py DIRECTORY SUITE...
+    counts.py [--of PID] DIRECTORY SUITE...
 
 DIRECTORY has what ctest says that it runs (tests.json), its reports, of the run (ctest.xml) and of what was repeated
 (ctest-again-1.xml), and what parts have left (part.py). A part counts as the tests of its own report; what failed and
 passed when it was repeated has passed, and is named. A report of a sanitizer is a failure whatever passed later, and
 what cannot be built is one failure of each suite that needs it. A suite is compatibility: what scripts/compatibility and
 scripts/releases say of the reports. Exit status 1 if something has failed.
+
+What suites have cost is what their parts have written down (NAME.cost). With --of the rest of what a process has waited
+for is told as others: C tests, and the build of the release tree.
 """
+import argparse
 import collections
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -27,6 +32,9 @@ SHOWN = [  # what is worth being seen of a part that has passed: its name, and f
     (r"platforms.*", r"release  ", r"[-=]", 100),
     (r"(soak-)?rxe", r".* simhca is the client ", r"=", 100),
 ]
+
+
+DEAREST = 12  # parts whose CPU time is told
 
 
 class Counts:
@@ -57,6 +65,8 @@ class Run:
     def __init__(self, directory, suites):
         self.directory = directory
         self.counts = {suite: Counts() for suite in suites}
+        self.labels = {test["name"]: next((one["value"] for one in test["properties"] if one["name"] == "LABELS"), [])
+                       for test in json.loads((directory / "tests.json").read_text())["tests"]}
         self.lines = []
         self.only_alone = 0
         self.unbuilt = collections.defaultdict(set)  # suite -> what it would have needed
@@ -105,11 +115,9 @@ class Run:
                 self.lines.append(f"FAILED: {name}: its end, see {name}.log")
 
     def add_all(self):
-        labels = {test["name"]: next((one["value"] for one in test["properties"] if one["name"] == "LABELS"), [])
-                  for test in json.loads((self.directory / "tests.json").read_text())["tests"]}
         ended = {case.get("name"): case for case in cases(self.directory / "ctest.xml")}
-        for name in labels:
-            suite = self.suite(labels[name])
+        for name in self.labels:
+            suite = self.suite(self.labels[name])
             if name not in ended:
                 if suite:
                     self.add(name, suite, "unbuilt", "the end of ctest")
@@ -161,6 +169,62 @@ class Run:
         return "\n".join([*lines, str(whole)])
 
 
+class Cost:
+    """What something has used: CPU seconds of programs, and of the kernel for them, and page faults."""
+
+    def __init__(self, user=0.0, system=0.0, faults=0):
+        self.user, self.system, self.faults = float(user), float(system), int(faults)
+
+    def __add__(self, other):
+        return Cost(self.user + other.user, self.system + other.system, self.faults + other.faults)
+
+    def __sub__(self, other):
+        return Cost(self.user - other.user, self.system - other.system, self.faults - other.faults)
+
+    @property
+    def cpu(self):
+        return self.user + self.system
+
+    def __str__(self):
+        return f"{self.cpu:7.0f} {self.system:7.0f} {self.faults / 1e6:7.1f}"
+
+
+def cost_of_children(pid):
+    """Of those that it has waited for, by proc(5)."""
+    words = pathlib.Path("/proc", pid, "stat").read_text().rsplit(")", 1)[1].split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    return Cost(int(words[13]) / ticks, int(words[14]) / ticks, words[8])
+
+
+def cost_of_part(directory, name):
+    """With its repetitions; None of one that has not come to its end."""
+    paths = [directory / f"{name}.cost", *directory.glob(f"{name}-again-*.cost")]
+    return sum((Cost(*path.read_text().split()) for path in paths), Cost()) if paths[0].exists() else None
+
+
+def costs(run, pid):
+    """Lines of a table: suites, the rest of all, and the dearest parts."""
+    of_parts = {name: cost for name in run.labels if (cost := cost_of_part(run.directory, name))}
+    if not of_parts:
+        return
+    of_suites = collections.defaultdict(Cost)
+    for name, cost in of_parts.items():
+        of_suites[run.suite(run.labels[name]) or run.labels[name][0]] += cost
+    whole = sum(of_parts.values(), Cost())
+    if pid:
+        parts, whole = whole, cost_of_children(pid)
+        of_suites["others"] = whole - parts
+
+    def dearest(costs_of):
+        return [f"  {name:26}{cost}" for name, cost in sorted(costs_of.items(), key=lambda item: -item[1].cpu)]
+
+    yield f"{'What suites have cost':28}{'CPU s':>7} {'kernel':>7} {'10^6 page faults':>7}"
+    yield from dearest(of_suites)
+    yield f"  {'all':26}{whole}"
+    yield "and the dearest parts"
+    yield from dearest(of_parts)[:DEAREST]
+
+
 def between(lines, first, last, most):
     begun = False
     for line in lines:
@@ -173,9 +237,15 @@ def between(lines, first, last, most):
 
 
 def main():
-    directory, *suites = sys.argv[1:]
-    run = Run(pathlib.Path(directory), suites)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--of", metavar="PID", help="the process that has run all")
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
+    options = parser.parse_args()
+    run = Run(options.directory, options.suites)
     run.add_all()
+    for line in costs(run, options.of):
+        print(line)
     print(run)
     return 1 if any(counts.failed for counts in run.counts.values()) else 0
 

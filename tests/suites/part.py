@@ -8,8 +8,9 @@ Runs a part of a suite: what ctest calls (cmake/Suites.cmake), and pytest for it
     part.py [OPTION]... upstream ARGUMENT...       rdma-core's tests, by tests/upstream/run.py
     part.py [OPTION]... build PRESET [TARGET]...   and tries whether its device carries a message
 
-A part that has a name leaves NAME.log, NAME.xml and, of sanitizers, NAME.report.* in build/test-logs. With
-SIMHCA_TEST_AGAIN in the environment it runs the tests once more that failed before, and leaves NAME-again-N.xml.
+A part that has a name leaves NAME.log, NAME.xml and, of sanitizers, NAME.report.* in build/test-logs; and NAME.cost, the
+CPU seconds of all that it has run, in programs and in the kernel, and their page faults. With SIMHCA_TEST_AGAIN in the
+environment it runs the tests once more that failed before, and leaves NAME-again-N.xml.
 No process is left of a part when it ends, however it ends.
 """
 import argparse
@@ -17,6 +18,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import resource
 import shlex
 import shutil
 import signal
@@ -253,7 +255,7 @@ class Part:
         """Of a repetition: its own names, and a cache from which it takes those that pass."""
         kept = LOGS / "cache" / self.name
         if not self.again:
-            for pattern in "{}.xml", "{}.status", "{}.report.*", "{}-again-*":
+            for pattern in "{}.xml", "{}.status", "{}.cost", "{}.report.*", "{}-again-*":
                 for path in LOGS.glob(pattern.format(self.name)):
                     path.unlink()
             shutil.rmtree(kept, ignore_errors=True)
@@ -368,7 +370,13 @@ class Part:
             if status == 0 and self.options.kind == "build" and not self.device_works(output):
                 print(f"{self.name}: the device does not work")
                 status = 1
+        self.write_cost()
         return self.judge(status)
+
+    def write_cost(self):
+        """Orphans are waited for, too, and so count: this process adopts them."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        (LOGS / f"{self.stem}.cost").write_text(f"{used.ru_utime:.2f} {used.ru_stime:.2f} {used.ru_minflt}\n")
 
     def judge(self, status):
         """The exit status, of the command's and the reports."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """counts.py, with reports that are made up."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -30,14 +31,14 @@ class Run:
         body = "".join(f"<testcase name='{test}' status='{status}'>{inside}</testcase>" for test, status, inside in cases)
         (self.directory / name).write_text(f"<testsuite>{body}</testsuite>")
 
-    def __call__(self, *suites):
+    def __call__(self, *suites, options=()):
         tests = [{"name": name, "properties": [{"name": "LABELS", "value": [suite]}]} for name, suite, *_ in self.tests]
         (self.directory / "tests.json").write_text(json.dumps({"tests": tests}))
         self.report("ctest.xml", [(name, status, inside) for name, _, status, inside, _ in self.tests])
         self.report("ctest-again-1.xml", [(name, again, "<failure/>" if again == "fail" else "")
                                           for name, *_, again in self.tests if again])
-        done = subprocess.run([sys.executable, HERE / "counts.py", self.directory, *suites], stdout=subprocess.PIPE,
-                              text=True, check=False)
+        done = subprocess.run([sys.executable, HERE / "counts.py", *options, self.directory, *suites],
+                              stdout=subprocess.PIPE, text=True, check=False)
         return done.returncode, done.stdout.splitlines()
 
 
@@ -108,3 +109,17 @@ def test_what_says_nothing_has_failed(run, prepare, line):
     prepare(run)
     status, lines = run("python")
     assert status == 1 and line in lines and lines[-1].endswith("1 failed, 0 skipped")
+
+
+def test_what_suites_cost(run):
+    """The dearest first; a repetition is its part's; of the whole, parts have not had the rest."""
+    for name, suite, cost in ("python", "python", "10.0 2.5 1000000"), ("asan-python", "sanitize", "20.0 10.0 3000000"):
+        run.ctest(name, suite, "run")
+        run.part(name, passed=1)
+        (run.directory / f"{name}.cost").write_text(cost)
+    (run.directory / "python-again-1.cost").write_text("1.0 0.5 100000")
+    _, lines = run("python", "sanitize")
+    assert [line.split() for line in lines[1:4]] == [
+        ["sanitize", "30", "10", "3.0"], ["python", "14", "3", "1.1"], ["all", "44", "13", "4.1"]]
+    _, lines = run("python", "sanitize", options=["--of", str(os.getpid())])
+    assert any(line.split()[0] == "others" for line in lines)

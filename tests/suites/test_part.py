@@ -73,6 +73,18 @@ def test_what_is_not_run_again(tree, why, text):
     assert again.returncode == 1 and f"it is not run again: {why}" in again.stdout
 
 
+def test_what_it_costs(tree):
+    """Also what a process has used that its parent has not waited for."""
+    tree.tests("""
+import subprocess
+def test():
+    subprocess.run(["sh", "-c", "setsid python3 -c 'import time; any(time.process_time() > 1 for _ in iter(int, 1))' & "])
+""")
+    assert tree().returncode == 0
+    user, system, faults = map(float, (tree.logs / "it.cost").read_text().split())
+    assert user + system > 1 and faults > 1000
+
+
 def test_a_limit(tree):
     """What is not done has no report, and is not run again."""
     tree.tests("import time\ndef test(): time.sleep(100)")
