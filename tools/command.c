@@ -337,7 +337,8 @@ static bool parse(const struct command *command, int argc, char **argv, char **w
 			return true;
 	}
 	if (optind < argc && !(command->takes & (TAKES_WORDS | TAKES_COMMAND))) {
-		complain("%s: takes options only, and this is none", argv[optind]);
+		complain("%s: it takes options only; simhca %s --help has them", argv[optind],
+			 argv[0]);
 		return false;
 	}
 	while (optind < argc)

@@ -43,14 +43,14 @@ static const char help_tail[] =
 	"simhca SUBCOMMAND --help, or simhca help SUBCOMMAND, has the options; simhca help\n"
 	"exit-status, environment and files tell of these; simhca --version of the version.\n";
 
-static void print_help(void)
+static void print_help(FILE *out)
 {
-	fputs(help_head, stdout);
+	fputs(help_head, out);
 	for (const struct command *const *command = commands; *command; command++)
-		printf("  %-16s %s\n",
-		       (*command)->takes & NEEDS_COMMAND ? "run -- COMMAND" : (*command)->name,
-		       (*command)->summary);
-	fputs(help_tail, stdout);
+		fprintf(out, "  %-16s %s\n",
+			(*command)->takes & NEEDS_COMMAND ? "run -- COMMAND" : (*command)->name,
+			(*command)->summary);
+	fputs(help_tail, out);
 }
 
 #define LIST 256
@@ -86,24 +86,52 @@ static int help_on(const char *word)
 	return EXIT_USAGE;
 }
 
+/*
+ * -j and --runtime-dir may stand before the subcommand, as options of ip(8) and docker do: they are moved
+ * behind it.
+ */
+static void move_options_behind(int argc, char **argv)
+{
+	int first = 1;
+
+	while (first < argc) {
+		if (!strcmp(argv[first], "--runtime-dir"))
+			first += 2;
+		else if (!strcmp(argv[first], "-j") || !strcmp(argv[first], "--json") ||
+			 !strncmp(argv[first], "--runtime-dir=", strlen("--runtime-dir=")))
+			first++;
+		else
+			break;
+	}
+	if (first < argc && command_find(argv[first])) {
+		char *subcommand = argv[first];
+
+		memmove(argv + 2, argv + 1, (size_t)(first - 1) * sizeof(*argv));
+		argv[1] = subcommand;
+	}
+}
+
 static int run_tool(int argc, char **argv)
 {
 	char list[LIST];
-	const char *word = argc > 1 ? argv[1] : NULL;
-	struct closest closest = closest_to(word);
+	const char *word;
+	struct closest closest;
 	const struct command *command;
 
-	if (!word) {
-		complain("a subcommand is missing: %s", list_subcommands(list, " or "));
+	if (argc < 2) {
+		print_help(stderr);
 		return EXIT_USAGE;
 	}
+	move_options_behind(argc, argv);
+	word = argv[1];
+	closest = closest_to(word);
 	if (!strcmp(word, "help") && argc > 2)
 		return help_on(argv[2]);
 	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-		print_help();
+		print_help(stdout);
 		return EXIT_SUCCESS;
 	}
-	if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+	if (!strcmp(word, "--version") || !strcmp(word, "-V") || !strcmp(word, "version")) {
 		puts("simhca " SIMHCA_VERSION);
 		return EXIT_SUCCESS;
 	}

@@ -4,189 +4,180 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include <libsmartcols.h>
+
 #include "table.h"
+
+#define GAP "  " /* between two columns */
+
+/* What leaving out columns needs to know of one; libsmartcols has the cells. */
+struct width {
+	int most;
+	bool says_something; /* a cell is neither "0" nor "-" */
+	bool left_out;
+};
 
 struct table {
 	const struct table_column *columns;
 	size_t count;
-	char **cells; /* row by row */
-	size_t used, room;
+	struct libscols_table *text;
+	struct libscols_line *row; /* the last one */
+	size_t used;		   /* cells of it */
+	struct width *widths;
 	bool failed; /* a cell is missing */
 };
+
+static bool add_columns(struct table *table)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct table_column *column = &table->columns[i];
+		int flags = (column->right ? SCOLS_FL_RIGHT : 0) |
+			    (column->cut ? SCOLS_FL_TRUNC : 0);
+
+		if (!scols_table_new_column(table->text, column->head, 0, flags))
+			return false;
+		table->widths[i].most = (int)strlen(column->head);
+	}
+	return true;
+}
 
 struct table *table_new(const struct table_column *columns, size_t count)
 {
 	struct table *table = calloc(1, sizeof(*table));
 
-	if (table)
-		*table = (struct table){ .columns = columns, .count = count };
-	return table;
+	if (!table)
+		return NULL;
+	*table = (struct table){ .columns = columns,
+				 .count = count,
+				 .text = scols_new_table(),
+				 .widths = calloc(count, sizeof(*table->widths)) };
+	if (table->text && table->widths && add_columns(table))
+		return table;
+	table_free(table);
+	return NULL;
 }
 
 void table_free(struct table *table)
 {
 	if (!table)
 		return;
-	for (size_t i = 0; i < table->used; i++)
-		free(table->cells[i]);
-	free(table->cells);
+	scols_unref_table(table->text);
+	free(table->widths);
 	free(table);
+}
+
+static void add_cell(struct table *table, char *text)
+{
+	struct width *width;
+
+	if (!table->row || table->used == table->count) {
+		table->row = scols_table_new_line(table->text, NULL);
+		table->used = 0;
+	}
+	if (!table->row || scols_line_refer_data(table->row, table->used, text)) {
+		table->failed = true;
+		free(text);
+		return;
+	}
+	width = &table->widths[table->used++];
+	if ((int)strlen(text) > width->most)
+		width->most = (int)strlen(text);
+	width->says_something |= strcmp(text, "0") && strcmp(text, "-");
 }
 
 void table_add(struct table *table, const char *format, ...)
 {
-	char *text = NULL, **grown;
+	char *text = NULL;
 	va_list args;
 
-	if (table->used == table->room) {
-		table->room = table->room ? 2 * table->room : 16 * table->count;
-		grown = reallocarray(table->cells, table->room, sizeof(*grown));
-		if (!grown) {
-			table->room = table->used;
-			table->failed = true;
-			return;
-		}
-		table->cells = grown;
-	}
 	va_start(args, format);
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
 	va_end(args);
-	table->failed = table->failed || !text;
-	table->cells[table->used++] = text;
-}
-
-static const char *cell(const struct table *table, size_t row, size_t column)
-{
-	const char *text = table->cells[row * table->count + column];
-
-	return text && *text ? text : "-";
-}
-
-static size_t rows(const struct table *table)
-{
-	return table->used / table->count;
-}
-
-/* What each column takes, with the gap before it. */
-static void measure(const struct table *table, int widths[])
-{
-	for (size_t i = 0; i < table->count; i++) {
-		size_t most = strlen(table->columns[i].head);
-
-		for (size_t row = 0; row < rows(table); row++)
-			if (strlen(cell(table, row, i)) > most)
-				most = strlen(cell(table, row, i));
-		widths[i] = (int)most;
+	if (text && !*text) {
+		free(text);
+		text = strdup("-");
 	}
+	if (text)
+		add_cell(table, text);
+	else
+		table->failed = true;
 }
 
-static bool says_nothing(const struct table *table, size_t column)
-{
-	for (size_t row = 0; row < rows(table); row++)
-		if (strcmp(cell(table, row, column), "0") && strcmp(cell(table, row, column), "-"))
-			return false;
-	return true;
-}
-
-/* Of those that are there. */
-static int total(const struct table *table, const int widths[], int gap)
+/* Of the columns that are there. */
+static int total(const struct table *table, int gap)
 {
 	int sum = -gap;
 
 	for (size_t i = 0; i < table->count; i++)
-		if (widths[i])
-			sum += widths[i] + gap;
+		if (!table->widths[i].left_out)
+			sum += table->widths[i].most + gap;
 	return sum;
 }
 
 /* The column to leave out next; the count: none may be. */
-static size_t dispensable(const struct table *table, const int widths[])
+static size_t dispensable(const struct table *table)
 {
 	size_t found = table->count;
-	bool found_nothing = false;
 
 	for (size_t i = 0; i < table->count; i++) {
-		bool nothing = says_nothing(table, i);
+		const struct width *this = &table->widths[i], *best = &table->widths[found];
 
-		if (!widths[i] || !table->columns[i].rank)
+		if (this->left_out || !table->columns[i].rank)
 			continue;
-		if (found == table->count || nothing > found_nothing ||
-		    (nothing == found_nothing &&
-		     table->columns[i].rank > table->columns[found].rank)) {
+		if (found == table->count || this->says_something < best->says_something ||
+		    (this->says_something == best->says_something &&
+		     table->columns[i].rank > table->columns[found].rank))
 			found = i;
-			found_nothing = nothing;
-		}
 	}
 	return found;
 }
 
-/* Has widths (0: left out) and the gap, which is returned, such that the table fits. */
-static int fit(const struct table *table, int widths[], int width)
+/* The gap by which it fits, and columns left out if need be. */
+static const char *fit(struct table *table, int width)
 {
-	int gap = 2;
+	const char *gap = GAP;
 	size_t i;
 
-	if (!width)
-		return gap;
-	if (total(table, widths, gap) > width)
-		gap = 1;
-	while (total(table, widths, gap) > width && (i = dispensable(table, widths)) < table->count)
-		widths[i] = 0;
-	for (i = 0; i < table->count; i++) {
-		int left = widths[i] - (total(table, widths, gap) - width);
-
-		if (table->columns[i].cut && widths[i] && left < widths[i])
-			widths[i] = left > 1 ? left : 1;
+	if (total(table, (int)strlen(gap)) > width)
+		gap++;
+	while (total(table, (int)strlen(gap)) > width && (i = dispensable(table)) < table->count) {
+		table->widths[i].left_out = true;
+		scols_column_set_flags(scols_table_get_column(table->text, i), SCOLS_FL_HIDDEN);
 	}
 	return gap;
 }
 
-static bool print_row(FILE *out, const struct table *table, const int widths[], int gap,
-		      const char *(*text)(const struct table *table, size_t row, size_t column),
-		      size_t row)
+/* libsmartcols prints nothing of a table without rows. */
+static bool print_heads(FILE *out, const struct table *table, const char *gap)
 {
-	int blanks = 0; /* before the next text; none are written at the end of a line */
+	const char *before = "";
 
-	for (size_t i = 0; i < table->count; i++) {
-		const char *word = text(table, row, i);
-		int length = (int)strlen(word);
-
-		if (!widths[i])
-			continue;
-		length = length < widths[i] ? length : widths[i];
-		if (table->columns[i].right)
-			blanks += widths[i] - length;
-		if (length)
-			fprintf(out, "%*s%.*s", blanks, "", length, word);
-		blanks = (length ? 0 : blanks) + gap +
-			 (table->columns[i].right ? 0 : widths[i] - length);
-	}
+	for (size_t i = 0; i < table->count; i++)
+		if (!table->widths[i].left_out) {
+			fprintf(out, "%s%s", before, table->columns[i].head);
+			before = gap;
+		}
 	return fputc('\n', out) != EOF;
 }
 
-static const char *head(const struct table *table, size_t row, size_t column)
+bool table_print(FILE *out, struct table *table, int width)
 {
-	(void)row;
-	return table->columns[column].head;
-}
+	const char *gap = width ? fit(table, width) : GAP;
 
-bool table_print(FILE *out, const struct table *table, int width)
-{
-	int *widths = calloc(table->count, sizeof(*widths));
-	int gap;
-
-	if (!widths || table->failed) {
-		free(widths);
+	if (table->failed)
 		return false;
-	}
-	measure(table, widths);
-	gap = fit(table, widths, width);
-	print_row(out, table, widths, gap, head, 0);
-	for (size_t row = 0; row < rows(table); row++)
-		print_row(out, table, widths, gap, cell, row);
-	free(widths);
-	return true;
+	if (!table->row)
+		return print_heads(out, table, gap);
+	scols_table_set_stream(table->text, out);
+	scols_table_set_column_separator(table->text, gap);
+	scols_table_enable_minout(table->text, 1); /* no blanks at the end of a line */
+	scols_table_enable_noencoding(table->text, 1);
+	scols_table_set_termforce(table->text,
+				  width ? SCOLS_TERMFORCE_ALWAYS : SCOLS_TERMFORCE_NEVER);
+	if (width)
+		scols_table_set_termwidth(table->text, (size_t)width);
+	return !scols_print_table(table->text);
 }
 
 int table_width(FILE *out)

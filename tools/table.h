@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Tables as text: a row of heads, and rows of cells in columns that are as wide as what is in them,
- * two spaces apart at most. Where that is too wide for a terminal, columns are left out by their rank.
+ * Tables as text, by libsmartcols: a row of heads, and rows of cells in columns that are as wide as what is
+ * in them, two spaces apart at most. Where that is too wide for a terminal, columns are left out by their rank.
  */
 #ifndef SIMHCA_TABLE_H
 #define SIMHCA_TABLE_H
@@ -30,8 +30,8 @@ void table_free(struct table *table); /* may be NULL */
 /* The next cell, from left to right and then in the next row. Empty ones are shown as "-". */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* In `width` columns of a terminal (0: as many as it takes). False: a cell had no memory. */
-bool table_print(FILE *out, const struct table *table, int width);
+/* Once, in `width` columns of a terminal (0: as many as it takes). False: a cell had no memory. */
+bool table_print(FILE *out, struct table *table, int width);
 
 /* The columns of the terminal that `out` is; 0: it is none. */
 int table_width(FILE *out);

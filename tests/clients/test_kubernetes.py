@@ -90,7 +90,8 @@ def test_images_are_pulled_only_if_they_are_not_there():
     """With a tag that is "latest", or none, Kubernetes would ask a registry, which has no image that was loaded into a node."""
     for _, container in all_containers():
         assert container["imagePullPolicy"] == "IfNotPresent"
-    assert re.search("^FROM .* AS simhca-kubernetes$", DOCKERFILE.read_text(), re.M)
+    stages = re.findall(r"^FROM .* AS (\S+)$", DOCKERFILE.read_text(), re.M)
+    assert "simhca-kubernetes" in stages and set(re.findall("--from=([^ ]+)", DOCKERFILE.read_text())) <= set(stages)
 
 
 def test_privileges():

@@ -133,35 +133,59 @@ def test_rpms(tmp_path):
     assert set(names) == {"simhca", "simhca-libs", "simhca-devel"} and ".rdma_core_56." in names["simhca"]
 
 
-@pytest.mark.skipif(not shutil.which("buildah") or not shutil.which("mmdebstrap"),
-                    reason="needs buildah and mmdebstrap: scripts/install-deps containers chroot")
-def test_image(published, tmp_path):
-    """It is made of the release, by the Dockerfile, and runs: in a chroot, as an engine would in its own way."""
+@pytest.fixture(scope="module")
+def images(published, tmp_path_factory):
+    """Both, made of the release by the Dockerfile; what was built before is taken."""
+    if not shutil.which("buildah") or not shutil.which("mmdebstrap"):
+        pytest.skip("needs buildah and mmdebstrap: scripts/install-deps containers chroot")
+    out = tmp_path_factory.mktemp("images")
     for path in published.iterdir():
-        shutil.copy(path, tmp_path)
-    said = run(ROOT / "scripts/release", "--out", tmp_path, "image", "sums")
-    assert "building" not in said
-    image = one(tmp_path, "*-oci.tar")
-    assert image.name in (tmp_path / "SHA256SUMS").read_text()
-    layout = tmp_path / "layout"
-    layout.mkdir()
-    run("tar", "-x", "-C", layout, "-f", image)
+        shutil.copy(path, out)
+    assert "building" not in run(ROOT / "scripts/release", "--out", out, "image", "sums")
+    return out
 
-    def blob(reference):
-        return layout / "blobs" / reference["digest"].replace(":", "/")
 
-    manifest = json.loads(blob(json.loads((layout / "index.json").read_text())["manifests"][0]).read_text())
-    config = json.loads(blob(manifest["config"]).read_text())["config"]
-    assert config["Entrypoint"] == ["simhca", "run", "--"] and config["Cmd"] == ["ibv_devinfo"]
-    system = Tree("trixie")
-    try:
+@pytest.fixture
+def container(images, tmp_path):
+    """container(NAME): the configuration of an image, and a fresh system that has its files and nothing else."""
+    systems = []
+
+    def made(name):
+        image = one(images, f"{name}-0.*-oci.tar")
+        assert image.name in (images / "SHA256SUMS").read_text()
+        run("tar", "-x", "-C", tmp_path, "-f", image)
+
+        def blob(reference):
+            return tmp_path / "blobs" / reference["digest"].replace(":", "/")
+
+        manifest = json.loads(blob(json.loads((tmp_path / "index.json").read_text())["manifests"][0]).read_text())
+        system = Tree("trixie")
+        systems.append(system)
         for entry in system.path.iterdir():
             if entry.name not in (".simhca-chroot", "dev", "proc", "sys", "run"):
                 shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         for layer in manifest["layers"]:
             run("tar", "-x", "-C", system.path, "--exclude=./dev/*", "-f", blob(layer))
-        variables = dict(variable.split("=", 1) for variable in config["Env"])
-        said = system.run(*config["Entrypoint"], *config["Cmd"], **variables).stdout
-        assert "simhca0" in said and "PORT_ACTIVE" in said
-    finally:
+        return json.loads(blob(manifest["config"]).read_text())["config"], system
+
+    yield made
+    for system in systems:
         system.remove()
+
+
+def test_image(container):
+    """It runs: in a chroot, as an engine would in its own way."""
+    config, system = container("simhca")
+    assert config["Entrypoint"] == ["simhca", "run", "--"] and config["Cmd"] == ["ibv_devinfo"]
+    variables = dict(variable.split("=", 1) for variable in config["Env"])
+    said = system.run(*config["Entrypoint"], *config["Cmd"], **variables).stdout
+    assert "simhca0" in said and "PORT_ACTIVE" in said
+
+
+def test_image_for_nodes_of_kubernetes(container):
+    """It has what the containers of examples/kubernetes run."""
+    config, system = container("simhca-kubernetes")
+    assert "Entrypoint" not in config and not any("LD_PRELOAD" in variable for variable in config["Env"])
+    for program in "simhcad", "simhca-device-plugin", "ib_write_bw":
+        system.run(program, "--help")
+    assert "simhca.dev/hca" in system.run("simhca", "run", "--", "simhca", "cdi").stdout

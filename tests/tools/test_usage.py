@@ -45,15 +45,35 @@ def test_help_topics(tool, topic, word):
     assert result.returncode == 0 and word in result.stdout and topic in tool("--help").stdout
 
 
-def test_version(tool):
-    result = tool("--version")
+def test_nothing_is_asked_for(tool):
+    """That is wrong; but what there is to ask for is what somebody needs then."""
+    result = tool()
+    assert result.returncode == 2 and not result.stdout and result.stderr == tool("--help").stdout
+
+
+@pytest.mark.parametrize("way", ["--version", "-V", "version"])
+def test_version(tool, way):
+    result = tool(way)
     assert result.returncode == 0
     word, number = result.stdout.split()
     assert word == "simhca" and number[0].isdigit()
 
 
+@pytest.mark.parametrize("before", [["-j"], ["--json", "--runtime-dir", "/nonexistent"], ["--runtime-dir=/nonexistent"]])
+def test_options_before_the_subcommand(tool, before):
+    """As behind it."""
+    first, behind = tool(*before, "env"), tool("env", *before)
+    assert first.returncode == 0 and (first.stdout, first.stderr) == (behind.stdout, behind.stderr)
+    assert "simhca env: " in tool(*before, "env", "--fly").stderr
+
+
+@pytest.mark.parametrize("arguments", [["-j"], ["--runtime-dir"], ["--runtime-dir", "status"], ["-j", "fly"], ["-x", "qp"]])
+def test_options_before_no_subcommand(tool, arguments):
+    result = tool(*arguments)
+    assert result.returncode == 2 and one_line(result.stderr) and f"{arguments[0]}: no such option" in result.stderr
+
+
 @pytest.mark.parametrize("arguments, names", [
-    ([], "subcommand"),
     (["fly"], "fly: no such subcommand; run, start,"),
     (["--fly"], "--fly"),
     (["run"], "command is missing"),
@@ -65,7 +85,7 @@ def test_version(tool):
     (["run", "--daemon-option", "=1", "true"], "--daemon-option =1"),
     (["run", "--daemon-option", "--mtu=1", "true"], "--daemon-option --mtu=1"),
     (["run", "--private", "--runtime-dir", "/x", "true"], "--runtime-dir /x"),
-    (["start", "now"], "now"),
+    (["start", "now"], "now: it takes options only; simhca start --help has them"),
     (["stop", "now"], "now"),
     (["status", "--fly"], "--fly"),
     (["explain", "--qp", "0"], "--qp 0: must be a number from 1"),
