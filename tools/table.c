@@ -31,8 +31,8 @@ static bool add_columns(struct table *table)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct table_column *column = &table->columns[i];
-		int flags = (column->right ? SCOLS_FL_RIGHT : 0) |
-			    (column->cut ? SCOLS_FL_TRUNC : 0);
+		int flags =
+			(column->right ? SCOLS_FL_RIGHT : 0) | (column->cut ? SCOLS_FL_TRUNC : 0);
 
 		if (!scols_table_new_column(table->text, column->head, 0, flags))
 			return false;
