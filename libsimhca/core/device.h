@@ -6,6 +6,7 @@
 #include "fabric.h"
 #include "gids.h"
 #include "handles.h"
+#include "objects.h"
 #include "qp_log.h"
 
 struct simhca_context;
@@ -51,12 +52,10 @@ struct simhca_device {
 	struct simhca_numbers qpns, srqns, pdns, cqns, xrcdns;
 	uint32_t next_key_index;
 	struct simhca_gone *gone; /* keys that were */
-	struct {
-		uint32_t pd, mr, mw, ah, cq, srq, qp, xrcd, dm, wq, rwq_table, flow, counters,
-			comp_cntr;
-	} alive;
-	struct simhca_xrcd *xrcds; /* control functions only */
-	uint64_t dm_used;	   /* bytes of on-chip memory */
+	uint32_t
+		alive[SIMHCA_OBJ_TYPES]; /* objects; some types are counted as others (objects.c) */
+	struct simhca_xrcd *xrcds;	 /* control functions only */
+	uint64_t dm_used;		 /* bytes of on-chip memory */
 	uint32_t file_mrs;
 	uint64_t file_mr_bytes;
 	struct simhca_context *contexts;

@@ -622,8 +622,8 @@ static void nothing_stays_of_a_client(void **state)
 			assert_int_equal(mpt_of(b->client, keys[i])->state, SIMHCA_MPT_FREE);
 		assert_int_equal(mpt_of(b->client, b->mr->lkey)->state, SIMHCA_MPT_FREE);
 	}
-	assert_int_equal(world->device[1]->alive.mw, 0);
-	assert_int_equal(world->device[1]->alive.mr, 0);
+	assert_int_equal(world->device[1]->alive[SIMHCA_OBJ_MW], 0);
+	assert_int_equal(world->device[1]->alive[SIMHCA_OBJ_MR], 0);
 }
 
 /* -------------------------------------------------------------------------------- order */
