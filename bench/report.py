@@ -58,6 +58,17 @@ One message of a program that sends to itself by the daemon, in microseconds; th
 columns are is in [where the time goes](where-time-goes.md#a-message-by-the-daemon).
 
 """
+COMMANDS = """## Commands
+
+A program makes and destroys 4,000 of each; us for one.
+
+"""
+THREADS = """## Many threads
+
+Each has a CQ and two QPs that are connected to each other, and reads and polls by itself: how many reads the slowest one makes, as a
+part of the mean.
+
+"""
 ODP = """## On-demand paging
 
 One RDMA write of 8 bytes, by the daemon.
@@ -151,7 +162,18 @@ def of_odp(result):
                                             for row in result["tests"]])
 
 
-PARTS = {"messages": of_messages, "wire": of_wire, "where": of_where, "odp": of_odp}
+def of_commands(result):
+    return COMMANDS + table(["", "us", "must", "aim"], [
+        [row["test"], number(row["value"]), f"<= {row['must']:g}", f"<= {row['aim']:g}"] for row in result["tests"]])
+
+
+def of_threads(result):
+    return THREADS + table(["", "the slowest, of the mean", "reads/s", "longest read, ms", "must", "aim"], [
+        [row["test"], number(row["value"]), number(row["rate"]), number(row["longest_ms"]), f">= {row['must']:g}", f">= {row['aim']:g}"]
+        for row in result["tests"]])
+
+
+PARTS = {"messages": of_messages, "commands": of_commands, "threads": of_threads, "wire": of_wire, "where": of_where, "odp": of_odp}
 
 
 def page(report):
