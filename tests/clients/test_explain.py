@@ -10,13 +10,14 @@ import xml.etree.ElementTree
 
 import pytest
 
-from common import HERE, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
+from common import HERE, SIMHCA, Device, Launcher, expect_success, listening_ports, new_port, wait_until
 from middleware import compiled
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
 RECEIVES = 12  # of failing.py
 OF_PROGRAM = 64  # FAILURES_OF_PROGRAM
+SLEEPERS = 8  # at once
 
 
 def run(launcher, case, *options, **variables):
@@ -317,11 +318,28 @@ def waits(programs):
     return compiled(programs, HERE.parent / "programs/waits.c", "-D_GNU_SOURCE", "-libverbs", "-pthread")
 
 
+@pytest.fixture(scope="module")
+def sleeper(request, waits):
+    """sleeper(how): what became of it. Some sleep beside it, which are asked for next."""
+    launcher = Launcher()
+    left = [item.callspec.params["how"] for item in request.session.items if item.originalname == "test_who_sleeps"]
+    asleep = {}
+
+    def result(how):
+        while how not in asleep or (left and len(asleep) < SLEEPERS):
+            one = left.pop(0) if left else how
+            asleep[one] = launcher.start(SIMHCA, "run", "--private", "--explain", "--", "timeout", "6", waits, one)
+        return asleep.pop(how).finish()
+
+    yield result
+    launcher.kill_programs()
+
+
 @pytest.mark.parametrize("how", WAITS)
-def test_who_sleeps(launcher, waits, how):
+def test_who_sleeps(sleeper, how):
     """And is ended by a time limit: the run tells what it slept on; without --explain in a line."""
     head, because = WAITS[how]
-    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "6", waits, how)
+    told = sleeper(how)
     assert told.status == 124, told
     last = blocks(told.stderr)[-1]
     assert re.fullmatch(rf"[0-9:.]+ waits\[\d+\] {head}", last[0]), told.stderr

@@ -16,11 +16,11 @@ from conftest import LOGS
 RELEASES = os.environ.get("SIMHCA_RELEASES", "bookworm trixie sid").split()
 USERS = "root", "user"
 SUITES = "unit", "python", "upstream"
-SHORT = {("trixie", "root", "demo"), ("trixie", "root", "upstream")}
+SHORT = {("trixie", "root", "demo")}
 TIME_LIMIT = 2400  # seconds for a suite; it has limits of its own
 # Of scripts/packages. What the short form runs needs no more than these of the tests' programs; tests/cbmc has its image, too.
 SHORT_FORM = os.environ.get("SIMHCA_PLATFORMS") == "short"
-GROUPS = ("build", "demo", "upstream", "proofs") if SHORT_FORM else ("build", "demo", "test")
+GROUPS = ("build", "demo", "proofs") if SHORT_FORM else ("build", "demo", "test")
 
 # What may skip in unit and python: release-user, and what the test and its reason say; a C test gives
 # none but its name. upstream has a list of its own, tests/upstream/skips.

@@ -115,6 +115,10 @@ class Under:
         self.environment["ASAN_OPTIONS"] = self._asan_options(leaks=1)
         self.build = ROOT / "build-asan"
 
+    def asan_but_leaks(self, _work):
+        self.environment["ASAN_OPTIONS"] = self._asan_options(leaks=0)
+        self.build = ROOT / "build-asan"
+
     def _tsan_options(self):
         self.environment["TSAN_OPTIONS"] = f"halt_on_error=1:log_path={self.reports}/tsan"
 
@@ -145,7 +149,7 @@ class Under:
                 yield path
 
 
-HOWS = "asan", "asan_of_ours", "tsan", "tsan_of_ours", "valgrind"
+HOWS = "asan", "asan_of_ours", "asan_but_leaks", "tsan", "tsan_of_ours", "valgrind"
 
 
 # --------------------------------------------------------------------------- processes

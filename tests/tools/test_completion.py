@@ -132,15 +132,21 @@ class Terminal:
         os.close(self.end)
 
 
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory):
+    """Where zsh keeps what it has found in a thousand files."""
+    return tmp_path_factory.mktemp("zsh") / "dump"
+
+
 @pytest.fixture(params=["bash", "zsh"])
-def shell(request, tool):
+def shell(request, tool, dump):
     if request.param == "bash":
         terminal = Terminal(tool, "bash", "--norc", "-i")
         terminal.type(f"bind 'set enable-bracketed-paste off'; . {SCRIPTS}/simhca.bash; echo rea''dy\n", "\nready")
     else:
         terminal = Terminal(tool, "zsh", "-f", "-i")
         terminal.type(f"unsetopt zle_bracketed_paste prompt_cr; fpath=({SCRIPTS} $fpath); autoload -U compinit; "
-                      "compinit -u -D; echo rea''dy\n", "\nready")
+                      f"compinit -u -C -d {dump}; echo rea''dy\n", "\nready")
     yield terminal
     terminal.close()
 

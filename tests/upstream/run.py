@@ -186,7 +186,8 @@ def main():
     options.add_argument('--link-layer', required=True, choices=('ethernet', 'ib', 'efa'))
     options.add_argument('--report', required=True)
     options.add_argument('--dev', help='the device that they run on, by default the first')
-    options.add_argument('--only', default='*', help='a pattern of tests, for trying things out')
+    options.add_argument('--only', default='*', help='a pattern of tests')
+    options.add_argument('--but', action='append', default=[], help='a pattern of tests that are left out')
     options = options.parse_args()
 
     # As run_tests.py does: the tests take their options from this module.
@@ -207,7 +208,7 @@ def main():
     result = Result(skips)
     for test in flat(unittest.defaultTestLoader.loadTestsFromModule(tests)):
         name = short(test)
-        if not fnmatch.fnmatchcase(name, options.only):
+        if not fnmatch.fnmatchcase(name, options.only) or any(fnmatch.fnmatchcase(name, one) for one in options.but):
             continue
         random.seed(f'{seed} {name}')
         how, reason, _ = skips.find(name)
@@ -216,7 +217,7 @@ def main():
             result.record(name, 'skipped', reason)
         else:
             test(result)
-    if options.only == '*':
+    if options.only == '*' and not options.but:
         for where, pattern in skips.unused.items():
             print(where, end=' ... ')
             result.record(where, 'failed', f'stale: there is no test {pattern}')
