@@ -140,7 +140,7 @@ const struct simhca_cm_connection *simhca_cm_id_connection(const struct simhca_c
 
 /* -EADDRINUSE: somebody listens there. */
 int simhca_cm_listen(struct simhca_cm_id *id, uint64_t service_id);
-/* The user fills in what is his: IDs, GUID, path and P_Key are the CM's. */
+/* The user leaves IDs, GUID, path and P_Key to the CM, and fills in the rest. */
 int simhca_cm_send_req(struct simhca_cm_id *id, const struct simhca_cm_path *path,
 		       const struct simhca_cm_req *req, uint32_t attr_mod);
 int simhca_cm_send_rep(struct simhca_cm_id *id, const struct simhca_cm_rep *rep, uint32_t attr_mod);

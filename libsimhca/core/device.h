@@ -52,10 +52,10 @@ struct simhca_device {
 	struct simhca_numbers qpns, srqns, pdns, cqns, xrcdns;
 	uint32_t next_key_index;
 	struct simhca_gone *gone; /* keys that were */
-	uint32_t
-		alive[SIMHCA_OBJ_TYPES]; /* objects; some types are counted as others (objects.c) */
-	struct simhca_xrcd *xrcds;	 /* control functions only */
-	uint64_t dm_used;		 /* bytes of on-chip memory */
+	/* Objects, by type; some types are counted as others (objects.c). */
+	uint32_t alive[SIMHCA_OBJ_TYPES];
+	struct simhca_xrcd *xrcds; /* control functions only */
+	uint64_t dm_used;	   /* bytes of on-chip memory */
 	uint32_t file_mrs;
 	uint64_t file_mr_bytes;
 	struct simhca_context *contexts;

@@ -116,7 +116,7 @@ static int move(const struct simhca_seg *seg, bool write, const struct iovec *re
 
 /*
  * Pages of a file that we have touched count as ours while they are mapped here, and whoever runs
- * out of memory is ended by what counts as his. The file keeps what is in them.
+ * out of memory is ended by what counts as its own. The file keeps what is in them.
  */
 static void let_go_of_pages(struct simhca_mm *mm, unsigned int count, size_t length)
 {

@@ -88,7 +88,7 @@ static bool begin(struct simhca_atomicity *atomicity)
 		if (pthread_rwlock_trywrlock(&atomicity->lock))
 			return false;
 		there = create(&exclusive->fd);
-		/* seq_cst: before steps are ended, which who attaches begins before he looks. */
+		/* seq_cst: before steps are ended; who attaches begins one before it looks here. */
 		atomic_store(&exclusive->there, there);
 		pthread_rwlock_unlock(&atomicity->lock);
 		if (there)

@@ -273,7 +273,7 @@ int simhca_engine_attach(struct simhca_engine *engine, struct simhca_context *co
 	for (uint32_t i = 0; i < engine->num_cpus && !ret; i++)
 		if (epoll_ctl(engine->cpus[i].epoll_fd, EPOLL_CTL_ADD, context->doorbell_fd[i],
 			      &event))
-			ret = -errno; /* the user has as many watches as he may */
+			ret = -errno; /* the user has as many watches as the system allows */
 	pthread_mutex_unlock(&engine->context_lock);
 	if (ret)
 		simhca_engine_detach(engine, context);

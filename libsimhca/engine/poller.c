@@ -5,7 +5,7 @@
  * goes on where the program is that asked for it, and is done by one thread at a time, as by an
  * engine with one thread: completions keep their order.
  *
- * What somebody leaves to the poller is published before he looks for one; the poller resigns
+ * What a thread leaves to the poller it publishes before it looks for one; the poller resigns
  * before it looks a last time and sleeps. One of the two sees the other.
  *
  * A program that has a CPU's time to itself and posts again and again is slowed down by an engine

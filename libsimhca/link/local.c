@@ -23,9 +23,9 @@
 static struct simhca_qp *peer_of(struct simhca_qp *qp)
 {
 	/*
-	 * seq_cst, after the guard was entered or widened: who takes a QP away raises the number
-	 * and then looks at the guards. Either we see the new number, or he waits for us. Before
-	 * the look-up, which may so be newer than it says, but not older.
+	 * seq_cst, after the guard was entered or widened: whoever removes a QP raises the number
+	 * and then looks at the guards, so either this load sees the new number, or it waits for
+	 * this step. The load comes before the look-up, which may find what is newer, never older.
 	 */
 	uint64_t generation =
 		atomic_load_explicit(&qp->device->fabric->generation, memory_order_seq_cst);
@@ -37,13 +37,13 @@ static struct simhca_qp *peer_of(struct simhca_qp *qp)
 	return qp->requester.peer.qp;
 }
 
-/* It is one of those that max_rd_atomic counts. */
+/* Whether max_rd_atomic counts it. */
 static bool has_response(const struct simhca_packet *packet)
 {
 	return packet->op > SIMHCA_PKT_WRITE && packet->op < SIMHCA_PKT_ACK;
 }
 
-/* Whether a message of an unreliable service ends here. */
+/* Whether a message of an unreliable service has no QP that would take it. */
 static bool is_lost(const struct simhca_qp *qp, const struct simhca_qp *peer)
 {
 	uint32_t state;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * It is known that a message will go well before anything is changed. What the peer can write is
- * judged as the device does: it is read once, and what makes no sense is the device's to refuse.
+ * A step changes nothing before it knows that it can carry the whole message. What the peer can write
+ * it reads once, by the gates that the device uses; what these refuse it leaves to the device, which
+ * then fails the QP.
  *
- * In order: a receive is consumed, if it is an SRQ's; data are placed; the CQE of the peer's
- * receive is reserved and has its fields; the responder commits, and names that CQE and what it
- * consumed; the CQE is published; then the same for the requester. If the program ends between the
- * two that was the end of its QP as well. If the requester's part is left to the device, that sends
- * once more what the responder knows for a duplicate.
+ * The order is: a receive is claimed, if it comes from an SRQ; the data are placed; the CQE of the
+ * peer's receive is reserved and filled; the responder commits, with the number of that CQE and of
+ * what was consumed; the CQE is published. Then the requester does the same. If the program ends
+ * between the two commits, its QP ends with it. If only the requester's part is left to the device,
+ * the device sends the message again, and the responder takes it for the duplicate that it is.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -17,26 +18,26 @@
 #include "simhca-calls.h"
 #include "step_impl.h"
 
-/* The peer's responder and both guards are held meanwhile: a quarter of a millisecond. */
+/* Longer messages are the device's: a copy of so many bytes takes 250 us, under two owner words. */
 #define MOST_BYTES (4u << 20)
-/* Up to this the descriptor is faster, and above it process_vm_readv() and process_vm_writev(). */
+/* Up to so many bytes /proc/PID/mem is faster, above process_vm_readv() and process_vm_writev(). */
 #define BY_DESCRIPTOR 4096u
-/* What is copied by the program itself before it goes there: of a datagram with its header. */
+/* Several pieces of so many bytes in all, a datagram's header included, are put together first. */
 #define SHORT_BYTES (SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA)
-/* Looks at an owner word that the device holds: for as long as it needs for a message, and more. */
+/* How often a step looks at an owner word that the device holds: longer than a message takes. */
 #define OWNER_LOOKS 4000
-/* Writes of a list that go by one system call: one piece more costs less than half of a call. */
+/* How many writes of a list go by one system call: one more costs less than half of a call. */
 #define GATHERED_LEAST 3
 #define GATHERED_MOST 64
 #define GATHERED_BYTES (256u * 1024u)
-/* Whose time is taken: all of the first ones, then one and up to 127 are left out. */
+/* The time is taken of the first messages, and then of one after a gap of up to 127. */
 #define SAMPLE_ALL_OF 64
 #define SAMPLE_SHIFT 25
 #define SAMPLE_WEIGHT 4
-/* Others who have a WQE first; then it is left to the device. */
+/* How often another may claim the receive first, before the message is left to the device. */
 #define CLAIM_TRIES 64
 
-/* What is done under both owner words. The responder counts when it is committed, as `own` does. */
+/* What a step changes under both owner words. Nobody sees it before it is committed. */
 struct held {
 	struct simhca_step_held *own;
 	struct simhca_responder resp;
@@ -67,7 +68,7 @@ bool simhca_step_end(struct simhca_owner *word, uint32_t name)
 	uint32_t holder = name;
 
 	simhca_store();
-	/* release: the copies are written. Only who holds it releases it. */
+	/* release: the copies are written before. Only the holder releases the word. */
 	if (atomic_compare_exchange_strong_explicit(&word->holder, &holder, 0, memory_order_acq_rel,
 						    memory_order_relaxed))
 		return false;
@@ -91,14 +92,14 @@ static void commit_responder(struct simhca_step *step, struct held *held)
 bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state)
 {
 	*peer_state = atomic_load(&step->peer.qpc->state);
-	/* seq_cst, after the guard was entered: who ends this looks at the guard afterwards. */
+	/* seq_cst, after the guard was entered: whoever changes the epoch looks at the guard then. */
 	return atomic_load(&step->qpc->fastpath_epoch) == step->fastpath_epoch &&
 	       atomic_load(&step->peer.qpc->fastpath_epoch) == step->peer.fastpath_epoch &&
 	       atomic_load(&step->qpc->state) == SIMHCA_QPS_RTS &&
 	       atomic_load(&step->device->port.state) == 4 /* IBV_PORT_ACTIVE */;
 }
 
-/* Whether both sides are at rest, so that the next message can be done in one go. */
+/* Whether no message is under way on either side, so that a whole one can begin. */
 static int look(const struct simhca_step *step, uint32_t peer_state, struct held *held,
 		uint32_t *posted)
 {
@@ -122,7 +123,7 @@ static int look(const struct simhca_step *step, uint32_t peer_state, struct held
 
 /* ------------------------------------------------------------------------------ memory */
 
-/* Where [va, va + length) of an ordinary region of that memory is; NULL: not so easily. */
+/* The address of [va, va + length) in an ordinary region. NULL: only the device can tell. */
 static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
 		       struct simhca_step_rights rights)
 {
@@ -132,8 +133,8 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	uint64_t offset;
 
 	/*
-	 * seq_cst, after the guard was entered: either this sees the region withdrawn, or who does
-	 * so waits for the end of the step. It acquires the rest of the entry as well.
+	 * seq_cst, after the guard was entered: either this load sees that the region is gone, or
+	 * whoever deregisters it waits for the end of the step. It also acquires the other fields.
 	 */
 	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES ||
 	    atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
@@ -143,8 +144,8 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	    mpt->mm != rights.mm || (rights.access & ~mpt->access))
 		return NULL;
 	/*
-	 * seq_cst, after the guard was entered: either this sees that the device is alone there, or
-	 * the atomic for which it has to be waits for the end of the step.
+	 * seq_cst, after the guard was entered: either this load sees that only the device may write
+	 * to that process, or the atomic that needs this waits for the end of the step.
 	 */
 	if ((rights.access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
 			      SIMHCA_ACCESS_REMOTE_ATOMIC)) &&
@@ -177,7 +178,7 @@ bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_s
 	return !length;
 }
 
-/* Whether the address space is: less than an entry of its page map is EINVAL, as long as it is. */
+/* Whether the address space exists: a read of less than an entry of its page map is EINVAL then. */
 static bool is_there(const struct simhca_step *step)
 {
 	char byte;
@@ -186,8 +187,8 @@ static bool is_there(const struct simhca_step *step)
 }
 
 /*
- * Each piece that goes by the descriptor is an access of its own to the other's memory, so those
- * that are short are put together first: as a message that is posted inline is copied.
+ * The kernel looks the peer's page up once for each piece, so short pieces are put together first, as
+ * ibv_post_send() copies what is posted inline.
  */
 static ssize_t write_short(const struct simhca_step *step, const struct iovec *own, int num_own,
 			   off_t at)
@@ -200,7 +201,7 @@ static ssize_t write_short(const struct simhca_step *step, const struct iovec *o
 	return simhca_call_pwrite(step->peer.memory, whole, bytes, at);
 }
 
-/* By the descriptor, which is bound to the address space: of one that has gone 0 bytes. */
+/* By /proc/PID/mem, which moves 0 bytes once that address space is gone. */
 static ssize_t copy_small(const struct simhca_step *step, const struct iovec *own, int num_own,
 			  const struct iovec *there, uint64_t bytes, bool read)
 {
@@ -245,7 +246,7 @@ bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, i
 	return done;
 }
 
-/* As a message that is posted inline is copied. */
+/* The data stay in the receive's slot until the peer polls (scatter to CQE). */
 static bool copy_to_slot(const struct simhca_step_message *msg)
 {
 	char *to = msg->slot;
@@ -303,7 +304,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 			return SIMHCA_SLOW_REQUEST;
 		rights.access = SIMHCA_ACCESS_LOCAL_WRITE;
 	}
-	/* What a CQ is armed with later tells of messages solicited before. */
+	/* A CQ that is armed later has to tell of this message, too, and only the device can. */
 	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
 		return SIMHCA_SLOW_REQUEST;
 	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
@@ -326,7 +327,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	return DONE;
 }
 
-/* Whether the receive is one for the message; the memory of it, for a SEND. */
+/* Finds the memory of the receive, which a SEND needs. */
 static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_step_rights rights = { step->peer.rq_pd, step->peer.mm,
@@ -351,7 +352,7 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 				       step->peer.rq_stride);
 	if (!simhca_recv_load(slot, step->peer.rq_max_sge, &msg->recv) || !finds_memory(step, msg))
 		return SIMHCA_SLOW_RECEIVE;
-	/* Who polls goes by the first SGE, and knows of no other address than its own. */
+	/* The poller copies to the first SGE, by the address that it has posted. */
 	if (is_send(msg) && step->peer.slot_data && msg->length &&
 	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv.sge[0].length &&
 	    (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr)
@@ -368,7 +369,7 @@ struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
 					 .max_sge = step->peer.rq_max_sge };
 }
 
-/* Whether a claim has left fewer than the SRQ's limit says, which the device is to report. */
+/* Whether fewer receives are left than the SRQ's limit, so that the device has to report it. */
 static bool reaches_limit(const struct simhca_step *step, const struct simhca_srq_view *srq)
 {
 	if (!step->peer.is_srq || !simhca_srq_is_below(srq))
@@ -415,7 +416,7 @@ static int find_remote(const struct simhca_step *step, struct simhca_step_messag
 	if (simhca_step_is_atomic(msg)) {
 		if (msg->length != 8 || (msg->wqe.rdma.remote_addr & 7))
 			return SIMHCA_SLOW_REQUEST;
-		/* The device sees to it that others keep off. */
+		/* Without writer slots only the device can keep other writers off. */
 		if (!step->peer.writing.there)
 			return SIMHCA_SLOW_MEMORY;
 	}
@@ -429,8 +430,9 @@ static int find_remote(const struct simhca_step *step, struct simhca_step_messag
 }
 
 /*
- * Writes of a list go by one system call: those from this WQE on, up to pi. Nothing is completed by
- * that, and what does not complete is written again. Returns the first that was not written.
+ * Copies the data of the writes from index `from` on, up to `pi`, by one system call. It completes
+ * none of them: a write that then cannot complete is copied again. Returns the first index whose
+ * data it has not copied.
  */
 static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint32_t pi)
 {
@@ -441,10 +443,10 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 	const struct simhca_send_wqe *first =
 		(const void *)simhca_ring_wqe(step->sq, from, step->sq_entries, step->sq_stride);
 
-	/* The opcode is only a hint here: what is written ahead is read as any message is. */
+	/* The opcode is only a hint here: each WQE is read by its gate below. */
 	if (pi - from < GATHERED_LEAST || first->opcode != SIMHCA_WR_RDMA_WRITE)
 		return from;
-	/* What an atomic makes of one must not be written over. */
+	/* An atomic may come in between, and a second copy would undo it. */
 	if (step->peer.writing.there)
 		return from;
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
@@ -473,9 +475,9 @@ bool simhca_step_has_room(const struct simhca_cq_view *cq)
 
 /*
  * Raises the event that simhca_step_disarm() says is due, without waiting; false: it is left to the
- * device. It counts before it is there, so that who destroys the CQ does not miss it. If the
- * program ends in between, the device raises one in any case: two are as good as one, and who
- * destroys the CQ does not wait for ever for one that was never sent (providers/simhca/cq.c).
+ * device. It is counted before it is sent, so that ibv_destroy_cq() does not miss it. If the program
+ * ends in between, the device sends one in any case: a second event does no harm, and a count without
+ * an event would let ibv_destroy_cq() wait for ever (providers/simhca/cq.c).
  */
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events)
 {
@@ -499,14 +501,14 @@ bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_ste
 		atomic_fetch_add(events->due, 1);
 	}
 	simhca_store();
-	/* Nobody else looks at it as long as the program lives. */
+	/* The device looks at it only once the program has ended. */
 	atomic_store(events->notifying, 0);
 	return sent;
 }
 
 /*
- * After it was published: whether the CQ was armed for it, which is used up so. The event is noted
- * before that is: if the program ends in between, the device raises it all the same.
+ * After a CQE was published: whether the CQ was armed for it; then it is armed no more. The event is
+ * noted before that, so that the device raises it if the program ends in between.
  */
 bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches)
 {
@@ -515,8 +517,8 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matche
 	uint32_t arm;
 
 	/*
-	 * Full barrier between publishing and looking; the CQ's owner has one between arming and
-	 * looking. So one of the two sees the other.
+	 * A full barrier stands between publishing the CQE and reading `arm`, and in the CQ's owner
+	 * between arming and polling: so one of the two sees what the other did.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
@@ -529,7 +531,7 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matche
 		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
 			return true;
 	}
-	/* Another has used it up. If the device has seen ours meanwhile, that is one too many. */
+	/* Another step took it. If the device has seen our note meanwhile, it sends one too many. */
 	arm = atomic_load(noted);
 	while (arm && !atomic_compare_exchange_weak(noted, &arm, arm - 1))
 		;
@@ -537,8 +539,8 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matche
 }
 
 /*
- * Wakes the peer when the message has completed here as well. Programs that have one channel for
- * both CQs may take it for granted that the answer comes after that (ib_send_lat -e).
+ * Wakes the peer, after the message has completed here as well: a program with one channel for both
+ * of its CQs may count on getting its own completion before the answer (ib_send_lat -e does).
  */
 static void wake_peer(const struct simhca_step *step, struct held *held)
 {
@@ -551,7 +553,7 @@ static void wake_peer(const struct simhca_step *step, struct held *held)
 	simhca_step_notify(step, held->own, &events);
 }
 
-/* The responder has the message. */
+/* Moves the peer's responder past the message. */
 static void advance(struct simhca_step *step, struct simhca_responder *resp,
 		    const struct simhca_step_message *msg)
 {
@@ -666,8 +668,8 @@ uint64_t simhca_step_now(void)
 }
 
 /*
- * One in 64 counts for four, as the device takes the time of one in 16: a QP whose messages go
- * both ways has one histogram.
+ * Of 64 messages one is timed, and counts as four: the device times one in 16, and both ways of a QP
+ * are added up in one histogram.
  */
 void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
 {
@@ -689,9 +691,9 @@ void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
 }
 
 /*
- * Whether this read is one more than the responder takes at once; the device refuses it. A read is
- * done here before the program goes on. On hardware those would be under way together that it posts
- * without polling for one of them, and without doing anything else for about as long as one takes.
+ * Whether this read would be one more than the responder takes at a time; then the device refuses it.
+ * Here a read is done before the post returns. On hardware the reads are under way together that a
+ * program posts without polling for any of them, and within about the time that one takes.
  */
 static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send_wqe *wqe,
 			      uint32_t index, uint32_t posted)
@@ -702,7 +704,7 @@ static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send
 	if (step->qpc->max_rd_atomic <= most)
 		return false;
 	if (posted > most)
-		return true; /* or the device finds a fence among them */
+		return true; /* the device lets it pass if a fence stands between them */
 	ci = atomic_load_explicit(&step->send_cq.mem->ci, memory_order_relaxed);
 	if ((wqe->flags & SIMHCA_WQE_FENCE) || step->reads.ci != ci ||
 	    simhca_step_now() - step->reads.ended_ns > step->reads.most_ns)
@@ -716,7 +718,7 @@ static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send
 	return true;
 }
 
-/* The next of `posted` messages; written: its bytes are there already. */
+/* Carries the next of `posted` messages; written: its data are in place already. */
 static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held, uint32_t posted,
 				    bool written)
 {
@@ -741,7 +743,7 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 	    !simhca_step_has_room(&step->send_cq))
 		why = SIMHCA_SLOW_CQ;
 	if (why == DONE && consumes_receive(&msg) && step->peer.claims)
-		/* From then on it is this message's, or the device's, which looks there for it. */
+		/* The copy behind the peer's progress tells the device of it, if this step ends. */
 		why = simhca_step_claim(step, held->own, (char *)(step->peer.mem + 1), &msg,
 					&held->resp.claim);
 	if (why != DONE)
@@ -750,7 +752,7 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 	if (simhca_step_is_read_like(&msg) && step->reads.count)
 		step->reads.ended_ns = simhca_step_now();
 	if (why != DONE) {
-		/* What was consumed is the device's for this message. */
+		/* The device goes on with the receive that was claimed. */
 		if (consumes_receive(&msg) && step->peer.claims)
 			held->resp.have_recv = held->resp_changed = true;
 		return why;
@@ -763,8 +765,8 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 }
 
 /*
- * Under both owner words; *why: what was not done, if that is for the device. True: nothing is
- * left.
+ * Carries messages under both owner words. True: none is left, or *why says why the next one is the
+ * device's.
  */
 static SIMHCA_STEP_INLINE bool run(struct simhca_step *step, uint32_t peer_state, struct held *held,
 				   int *why)
@@ -783,7 +785,7 @@ static SIMHCA_STEP_INLINE bool run(struct simhca_step *step, uint32_t peer_state
 		if (n == SIMHCA_STEP_MESSAGES)
 			return false;
 		was_ahead = written != req->oldest;
-		/* Of one that was written with those before it nobody knows how long it took. */
+		/* How long a message took that was copied with others nobody knows. */
 		since = was_ahead ? 0 : simhca_step_begins(step);
 		if (!was_ahead)
 			written = write_ahead(step, written, pi);
@@ -798,8 +800,8 @@ static SIMHCA_STEP_INLINE bool run(struct simhca_step *step, uint32_t peer_state
 }
 
 /*
- * The device is at work for the QP, and the program posts more. The device leaves the rest to who
- * wants it, after the message that it has at hand: a few microseconds, unless it has no CPU.
+ * The device has the owner word while the program posts more. Asked by `wants`, it releases the word
+ * after the message that it is at: within microseconds, unless its thread has no CPU.
  */
 static bool wait_for_device(struct simhca_step *step, struct simhca_step_held *held)
 {
@@ -823,13 +825,13 @@ bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *
 	if (!simhca_step_acquire(&step->mem->req_owner, held->name, &held->generation) &&
 	    !wait_for_device(step, held))
 		return false;
-	/* relaxed, as in waiting: hints, which nothing depends on. */
+	/* relaxed, as `wants` is above: nothing depends on these hints. */
 	if (atomic_load_explicit(&fastpath->left, memory_order_relaxed))
 		atomic_store_explicit(&fastpath->left, 0, memory_order_relaxed);
 	return true;
 }
 
-/* Under the requester's owner word: acquires the responder's as well. */
+/* Called under the requester's owner word; takes the responder's as well. */
 static SIMHCA_STEP_INLINE bool carry_all(void *arg, struct simhca_step_held *own, int *why)
 {
 	struct simhca_step *step = arg;
@@ -841,7 +843,7 @@ static SIMHCA_STEP_INLINE bool carry_all(void *arg, struct simhca_step_held *own
 	held.own = own;
 	held.resp_changed = held.wakes = false;
 
-	/* Another queue may lie where the peer's were. */
+	/* Before its memory is touched: the peer's queues may have been replaced. */
 	if (!simhca_step_may(step, &state)) {
 		*why = SIMHCA_SLOW_STATE;
 		return false;

@@ -12,17 +12,14 @@
 #include "queue/recv.h"
 #include "step.h"
 
-/* It is done; else the reason why not, enum simhca_slow_reason. */
+/* The message is done. Other values say why it is not: enum simhca_slow_reason. */
 #define SIMHCA_STEP_DONE (-1)
-/*
- * Messages between acquiring an owner word and releasing it: the device and the peer may want it,
- * too.
- */
+/* Messages that a step carries before it releases the owner words, which others may want. */
 #define SIMHCA_STEP_MESSAGES 64u
-/* One packet of the local link, each of which is acknowledged. */
+/* Bytes of a packet of the local link: each counts for one acknowledgement. */
 #define SIMHCA_STEP_LINK_BYTES (256u * 1024u)
 
-/* Of the way of a message, each part of which is called in one place: gcc has it that they are too large. */
+/* For functions that are called in one place, and that gcc takes for too large to inline. */
 #define SIMHCA_STEP_INLINE inline __attribute__((always_inline))
 
 /* Memory, piece by piece. */
@@ -31,7 +28,7 @@ struct simhca_step_list {
 	struct iovec iov[SIMHCA_MAX_SGE];
 };
 
-/* Whose regions a key may name, in whose memory, and for what. */
+/* What a key is used for: its region's PD and address space, and the access that it has to grant. */
 struct simhca_step_rights {
 	uint32_t pd, mm, access;
 };
@@ -41,10 +38,10 @@ struct simhca_step_message {
 	struct simhca_send_wqe wqe;
 	struct simhca_packet packet;
 	uint32_t length, psns;
-	uint64_t old;		       /* what an atomic has found */
-	struct simhca_step_list own;   /* its data in this program, or where they go */
-	struct simhca_step_list there; /* in the peer's */
-	char *slot; /* room for them in the slot of the receive, where they may stay; or NULL */
+	uint64_t old;		     /* what an atomic has found */
+	struct simhca_step_list own; /* in this program's memory: what is sent, or where it goes */
+	struct simhca_step_list there; /* in the peer's memory */
+	char *slot; /* where short data stay until the peer polls; NULL: they are placed at once */
 	struct simhca_recv recv;
 };
 
@@ -54,7 +51,7 @@ static_assert(SIMHCA_PKT_WRITE < SIMHCA_PKT_READ && SIMHCA_PKT_READ < SIMHCA_PKT
 		      SIMHCA_PKT_FETCH_ADD < SIMHCA_PKT_ATOMIC_WRITE,
 	      "enum simhca_packet_op has another order");
 
-/* Of what the fast path carries: whether an answer brings data, or none but an answer counts. */
+/* Whether max_rd_atomic counts it: reads, atomics and atomic writes. */
 static inline bool simhca_step_is_read_like(const struct simhca_step_message *msg)
 {
 	return msg->packet.op >= SIMHCA_PKT_READ;
@@ -70,22 +67,22 @@ static inline bool simhca_step_is_atomic(const struct simhca_step_message *msg)
 	return msg->packet.op > SIMHCA_PKT_READ;
 }
 
-/* The requester, under its owner word. It counts when it is committed. */
+/* The requester, under its owner word. Nobody sees what has changed before it is committed. */
 struct simhca_step_held {
 	uint32_t name, generation;
 	struct simhca_requester req;
 	bool changed; /* since it was committed */
-	bool events;  /* the device is to raise one */
+	bool events;  /* the device has to raise an event */
 };
 
-/* The events of a CQ: where they go, and what becomes of those that do not. */
+/* How a CQ's events are raised; `due` and `notifying` count those that the device has to raise. */
 struct simhca_step_events {
 	const struct simhca_cq_view *cq;
 	const struct simhca_notify *notify;
 	_Atomic uint32_t *due, *notifying;
 };
 
-/* relaxed: a number by itself, which one thread at a time writes. */
+/* relaxed: a counter that one thread at a time writes, and that orders nothing. */
 static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)
 {
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
@@ -95,12 +92,12 @@ static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)
 /* ------------------------------------------------------------------------- owner words */
 
 bool simhca_step_acquire(struct simhca_owner *word, uint32_t name, uint32_t *generation);
-/* That of the QP; if the device is at work for it, after a moment. */
+/* Acquires the owner word of the QP's requester; waits a moment if the device has it. */
 bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *held);
-/* True: the device wants it. */
+/* Releases an owner word. True: the device wants it. */
 bool simhca_step_end(struct simhca_owner *word, uint32_t name);
 
-/* The copy of this generation counts from now on. */
+/* Makes the copy of this generation the valid one. */
 static inline void simhca_step_owner_publish(struct simhca_owner *word, uint32_t generation)
 {
 	simhca_store();
@@ -117,7 +114,7 @@ static inline void simhca_step_commit(struct simhca_step *step, struct simhca_st
 	held->changed = false;
 }
 
-/* Whether QP and peer are those that were attached, and the QP may send; the peer's state. */
+/* Whether QP and peer are still those that were attached, and the QP may send; *peer_state. */
 bool simhca_step_may(const struct simhca_step *step, uint32_t *peer_state);
 /* The requester as it was committed, and how many WQEs it has to carry. */
 static inline int simhca_step_look(const struct simhca_step *step, struct simhca_step_held *held,
@@ -135,9 +132,8 @@ static inline int simhca_step_look(const struct simhca_step *step, struct simhca
 /* ------------------------------------------------------------------------- the message */
 
 /*
- * After it was read, which says of what kind: makes it the one packet that it would be on the local
- * link. Only what done.h and packet/traffic.h look at is set, since clearing the rest takes longer
- * than that.
+ * Turns a message that was read into the one packet that it would be on the local link. It sets only
+ * what done.h and packet/traffic.h look at: to clear the rest would take longer than to set these.
  */
 static inline void simhca_step_make_packet(const struct simhca_step *step, uint32_t psn,
 					   struct simhca_step_message *msg)
@@ -163,7 +159,7 @@ static inline void simhca_step_make_packet(const struct simhca_step *step, uint3
 	packet->length = simhca_step_fetches(msg) ? 0 : msg->length;
 }
 
-/* The memory of the first `length` bytes of an SGE list. */
+/* Finds the memory of the first `length` bytes of an SGE list. */
 bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
 			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
 			   struct simhca_step_list *list);
@@ -173,23 +169,23 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 /* The queue that the peer's receives are claimed from. */
 struct simhca_srq_view simhca_step_queue(const struct simhca_step *step);
 /*
- * Claims a receive for the message from there, after it was copied, and finds its memory. *claim:
- * what the claim counts by.
+ * Claims a receive of that queue for the message, after it was copied, and finds its memory. *claim:
+ * the queue's index behind it.
  */
 int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *held, char *copy,
 		      struct simhca_step_message *msg, uint32_t *claim);
-/* All of it or, as far as anybody is told, nothing: false. */
+/* Copies all. False: some or none of it was copied, and nobody is told of it. */
 bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
 		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
-/* False: an atomic on that memory stays under way, and nothing may be written there now. */
+/* False: an atomic on that memory is still under way, so nothing may be written there now. */
 bool simhca_step_writing_begin(const struct simhca_writing *writing);
-/* Changes what is there, and has what was in msg->old; else, as far as anybody is told, nothing. */
+/* Carries out an atomic; msg->old: what was there before. False: it has changed nothing. */
 bool simhca_step_atomic(const struct simhca_step *step, uint32_t name,
 			struct simhca_step_message *msg);
-/* Afterwards: what was found goes where the message wants it; false: not now. */
+/* Then stores msg->old where the message wants it. False: an atomic there is under way. */
 bool simhca_step_place_result(const struct simhca_step *step,
 			      const struct simhca_step_message *msg);
-/* It is done: what it counts for, as packets and acknowledgements on a wire. */
+/* Counts a message that is done, as the packets and acknowledgements that a wire would carry. */
 static inline void simhca_step_count(const struct simhca_step *step,
 				     const struct simhca_step_message *msg)
 {
@@ -229,8 +225,8 @@ static inline void simhca_step_count(const struct simhca_step *step,
 
 uint64_t simhca_step_now(void); /* CLOCK_MONOTONIC, ns */
 /*
- * When the message that comes next is taken up; 0: it is not of the sample, which has the first
- * ones and then one in 64 or so, left to chance.
+ * The time at which the next message begins; 0: it is not timed. Timed are the first messages, and then
+ * one in 64 on average, at random.
  */
 static inline uint64_t simhca_step_begins(struct simhca_step *step)
 {
@@ -240,15 +236,15 @@ static inline uint64_t simhca_step_begins(struct simhca_step *step)
 	}
 	return simhca_step_now();
 }
-/* It is done. */
+/* The message that began then is done. */
 void simhca_step_took(struct simhca_step *step, uint64_t since_ns);
 
 /* --------------------------------------------------------------------------- completions */
 
 bool simhca_step_has_room(const struct simhca_cq_view *cq);
 /*
- * The CQE of the receive, whose message has so many bytes there, is reserved and has its fields.
- * False: none could be reserved.
+ * Reserves and fills the CQE of the receive; bytes: of the message, as the receiver sees them. False:
+ * no CQE could be reserved.
  */
 static inline bool simhca_step_write_receive(const struct simhca_step *step, uint32_t name,
 					     const struct simhca_step_message *msg, uint64_t bytes,
@@ -269,7 +265,7 @@ static inline bool simhca_step_write_receive(const struct simhca_step *step, uin
 	return true;
 }
 
-/* Likewise of the send, if it is to have one; and the requester says that the message is done. */
+/* Likewise of the send, if it is signaled; and moves the requester past the message. */
 bool simhca_step_complete(const struct simhca_step *step, struct simhca_step_held *held,
 			  const struct simhca_step_message *msg);
 static inline struct simhca_step_events simhca_step_recv_events(const struct simhca_step *step)
@@ -279,15 +275,15 @@ static inline struct simhca_step_events simhca_step_recv_events(const struct sim
 					    &step->fastpath->recv_notifying };
 }
 
-/* What CQs are armed for that an arriving message is. */
+/* The kinds of arming for which an arriving message raises an event. */
 static inline uint32_t simhca_step_matches(const struct simhca_step_message *msg)
 {
 	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
 }
 
-/* After it was published: whether the CQ was armed for it, which is used up so. */
+/* After a CQE was published: whether the CQ was armed for it; then it is armed no more. */
 bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches);
-/* Raises the event that disarm() says is due; false: it is left to the device. */
+/* Raises the event that simhca_step_disarm() says is due; false: it is left to the device. */
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events);
 static inline void simhca_step_notify(const struct simhca_step *step, struct simhca_step_held *held,
 				      const struct simhca_step_events *events)
@@ -310,9 +306,9 @@ static inline void simhca_step_publish_send(struct simhca_step *step, struct sim
 /* ------------------------------------------------------------------------------- the step */
 
 /*
- * Runs carry() under the QP's owner word until it says that nothing is left, or why it stopped.
- * Who is attached to the QP can set its requester back each time, so there is an end to it; the
- * queue holds no more messages than are carried so. Returns whether nobody need be told.
+ * Calls carry() under the QP's owner word until nothing is left, or until it says why it has stopped.
+ * An attached peer can set the requester back each time, so the number of calls has a limit, which is
+ * enough for a full queue. Returns false if the doorbell has to be rung.
  */
 static SIMHCA_STEP_INLINE bool
 simhca_step_rounds(struct simhca_step *step,
@@ -329,7 +325,7 @@ simhca_step_rounds(struct simhca_step *step,
 		held.name = SIMHCA_OWNER_PROGRAM |
 			    atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
 		held.changed = held.events = false;
-		/* seq_cst: it is seen before anything of the device's is looked at. */
+		/* seq_cst: the guard is seen before the step reads anything of the device's. */
 		atomic_fetch_add_explicit(&fastpath->guard, 1, memory_order_seq_cst);
 		why = SIMHCA_SLOW_OWNER;
 		if (simhca_step_acquire_own(step, &held)) {

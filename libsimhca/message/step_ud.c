@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Datagrams. Whoever is stopped in a step must not be in the way of others who send to the same QP,
- * so no owner word of that QP is acquired: its receives are reserved, and what is done is committed
- * once, with the requester.
+ * Datagrams. A program that is stopped within a step must not keep others from sending to the same QP,
+ * so a step takes no owner word of the receiver: it claims a receive, and commits once, with its own
+ * requester.
  *
- * In order: the program's memory says what begins; the receive is copied there, and reserved;
- * header and data are placed; the CQE of the receive is reserved and has its fields, then that of
- * the send; the requester commits, and names both CQEs; the CQEs are published; events; the
- * program's memory says that it is over. If it ends before the commit the receive is the device's,
- * for the next datagram that it carries to that QP, and the reserved CQEs are void. So it is if the
- * step cannot go on once the receive is claimed: then it leaves what it has said, and rings.
+ * The order is: the step notes in its program's memory what it begins; the receive is copied there and
+ * claimed; header and data are placed; the CQE of the receive is reserved and filled, then that of the
+ * send; the requester commits, with the numbers of both CQEs; the CQEs are published; events are
+ * raised; the note is taken back. If the program ends before the commit, the device gives the receive
+ * to the next datagram that it carries to that QP, and makes the reserved CQEs void. It does the same
+ * for a step that cannot go on after its claim: such a step leaves its note, and rings.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 #define DONE SIMHCA_STEP_DONE
 
-/* A QP's destinations, and the WQE that is for none of them. */
+/* Where a QP can send by itself; *unknown: a WQE that is for another destination. */
 struct destinations {
 	struct simhca_step *const *to;
 	uint32_t count;
@@ -43,30 +43,27 @@ static struct simhca_step *find(const struct destinations *dests, const struct s
 	return NULL;
 }
 
-/* What the last message has left behind is recovered by the device first. */
+/* Whether the device has nothing to recover of the last message. */
 static bool is_at_rest(const struct simhca_step *step, const struct simhca_requester *req)
 {
 	return !req->wait && !atomic_load_explicit(&step->fastpath->dest, memory_order_relaxed);
 }
 
-/* The device has no event to raise for another than that one. */
+/* Whether the device has no event to raise for another receiver, which the note cannot name too. */
 static bool may_notify(const struct simhca_step *step)
 {
 	const struct simhca_fastpath *fastpath = step->fastpath;
 	uint64_t limit = atomic_load_explicit(&fastpath->srq_limit, memory_order_relaxed);
 
-	/*
-	 * relaxed: the device changes them under the requester's owner word, or has done what they
-	 * ask for.
-	 */
+	/* relaxed: the device changes these under the requester's owner word. */
 	return (!limit || limit == step->peer.qpn) &&
 	       (!atomic_load_explicit(&fastpath->recv_events, memory_order_relaxed) ||
 		atomic_load_explicit(&fastpath->told_to, memory_order_relaxed) == step->peer.qpn);
 }
 
 /*
- * The GID that it is sent from, which the header has. False: there is none, or the table is being
- * changed, which the device says by `fastpath_epoch` before it begins to (simhca_device_set_gids).
+ * The source GID of the header. False: there is none, or the table is being changed, which the device
+ * announces by `fastpath_epoch` before it begins (simhca_device_set_gids).
  */
 static bool find_source(struct datagram *datagram)
 {
@@ -84,21 +81,21 @@ static bool find_source(struct datagram *datagram)
 		__atomic_load_n(&from->global.subnet_prefix, __ATOMIC_RELAXED);
 	datagram->sgid.global.interface_id =
 		__atomic_load_n(&from->global.interface_id, __ATOMIC_RELAXED);
-	/* acquire: if that is of a change, `fastpath_epoch` is as it was made before. */
+	/* acquire: if these are from a change, the epoch that announces it is seen below. */
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&step->qpc->fastpath_epoch, memory_order_relaxed) ==
 		       step->fastpath_epoch &&
 	       memcmp(&datagram->sgid, &empty, sizeof(empty)) != 0;
 }
 
-/* Whether it is one that the destination takes; what is not is the device's to drop, or refuse. */
+/* Whether the destination takes the datagram. If not, the device drops or refuses it. */
 static int check(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
 	const struct simhca_step_message *msg = &datagram->msg;
 	uint32_t state;
 
-	/* No event tells of the first datagram in RTR. */
+	/* A datagram raises no COMM_EST, so RTR is as good as RTS. */
 	if (!simhca_step_may(step, &state) || (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS))
 		return SIMHCA_SLOW_STATE;
 	if (!may_notify(step))
@@ -117,7 +114,7 @@ static int check(struct datagram *datagram)
 
 /* ----------------------------------------------------------------------------- the receive */
 
-/* From here on the device knows what is under way. */
+/* Notes what begins, for the device. */
 static void begin(const struct simhca_step *step, const struct simhca_step_held *held,
 		  uint32_t before)
 {
@@ -128,14 +125,14 @@ static void begin(const struct simhca_step *step, const struct simhca_step_held 
 	simhca_store();
 	atomic_store_explicit(&fastpath->before, before, memory_order_relaxed);
 	simhca_store();
-	/* release: the others say nothing before. */
+	/* release: the other fields mean nothing before. */
 	atomic_store_explicit(&fastpath->dest, step->peer.qpn, memory_order_release);
 }
 
 static void finish(const struct simhca_step *step)
 {
 	simhca_store();
-	/* release: all of it is done. */
+	/* release: all that the note was for is done before. */
 	atomic_store_explicit(&step->fastpath->dest, 0, memory_order_release);
 }
 
@@ -155,7 +152,7 @@ static int claim(const struct simhca_step *step, struct simhca_step_held *held,
 
 /* ----------------------------------------------------------------------------- the message */
 
-/* Without the first bytes of it. */
+/* Takes the first `bytes` off a list. */
 static void skip(struct simhca_step_list *list, size_t bytes)
 {
 	int i = 0;
@@ -200,20 +197,20 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 
 	simhca_cqe_publish(events.cq, datagram->cqe_index);
 	simhca_store();
-	/* Before one can be due. */
+	/* Before an event can be due, so that the device knows for whom. */
 	atomic_store_explicit(&datagram->to->fastpath->told_to, datagram->to->peer.qpn,
 			      memory_order_release);
 	return simhca_step_disarm(&events, matches);
 }
 
-/* No CQE could be reserved for the send: that of the receive becomes void. */
+/* The send got no CQE: makes that of the receive void. */
 static void take_back(const struct datagram *datagram, struct simhca_step_held *held)
 {
 	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
 
 	simhca_store();
 	simhca_cq_slot(&datagram->to->peer.recv_cq, datagram->cqe_index)->qpn = SIMHCA_VOID_QPN;
-	/* Somebody may have looked for those behind it in vain. */
+	/* A poller may have found nothing because this one was not published. */
 	if (publish_receive(datagram, SIMHCA_ARM_BITS))
 		simhca_step_notify(datagram->to, held, &events);
 }
@@ -229,7 +226,7 @@ static void count(const struct datagram *datagram)
 				  memory_order_relaxed);
 }
 
-/* Both CQEs are written. */
+/* Commits, publishes both CQEs, and raises events. */
 static void complete(struct datagram *datagram, struct simhca_step_held *held)
 {
 	struct simhca_step *step = datagram->to;
@@ -272,7 +269,7 @@ static int carry(struct datagram *datagram, struct simhca_step_held *held)
 
 /* ---------------------------------------------------------------------------------- the QP */
 
-/* What the SQ's oldest WQE asks for. */
+/* Reads the SQ's oldest WQE, and finds the step to its destination. */
 static int look(const struct destinations *dests, const struct simhca_step_held *held,
 		struct datagram *datagram)
 {
@@ -296,7 +293,7 @@ static int look(const struct destinations *dests, const struct simhca_step_held 
 	return SIMHCA_SLOW_ADDRESS;
 }
 
-/* Under the owner word. True: nothing is left, but what *why says. */
+/* Called under the owner word. True: none is left, or *why says why the next is the device's. */
 static bool carry_all(void *arg, struct simhca_step_held *held, int *why)
 {
 	const struct destinations *dests = arg;

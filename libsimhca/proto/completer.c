@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The completer (IBTA vol. 1, 9.7.5, 9.7.6): takes response packets, and knows what each means for
- * the messages under way: acknowledged, to be sent again now or later, or failed.
+ * The completer (IBTA vol. 1, 9.7.5, 9.7.6) takes response packets. By each of them messages under way
+ * are acknowledged, are sent again at once or later, or fail.
  */
 #include "comp_cntr.h"
 #include "completer.h"
@@ -21,19 +21,19 @@
 
 #define RNR_RETRY_FOREVER 7
 
-/* If it failed all others are flushed, and so are under way no more. */
+/* The oldest message is under way no more. If it has failed, no other is either: all are flushed. */
 static void forget_oldest(struct simhca_qp *qp, enum simhca_wc_status status)
 {
 	struct simhca_requester *req = &qp->req;
 
 	req->answered = req->revoked = false;
-	if (status != SIMHCA_WC_SUCCESS) { /* perhaps before it was under way */
+	if (status != SIMHCA_WC_SUCCESS) { /* it may have failed before it began */
 		req->count = req->reads = 0;
 	} else {
 		req->reads -= simhca_is_read_like(simhca_flight(qp, 0)->opcode);
 		req->count--;
 	}
-	if (!req->count) /* what was never sent takes no PSNs */
+	if (!req->count) /* what was not sent has taken no PSNs */
 		req->psn_next = req->psn_send;
 }
 
@@ -83,10 +83,7 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_usage_signal(qp->usage, signaled);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
-		/*
-		 * A program that has the completion may end at once, and then nobody knows whose it
-		 * was.
-		 */
+		/* Before the CQE: the program may end as soon as it has that, and its name is gone. */
 		simhca_report_send(worker, qp, send, index, &flight, status, reason);
 	}
 	if (signaled)
@@ -129,12 +126,12 @@ void simhca_acknowledge(struct simhca_worker *worker, struct simhca_qp *qp, uint
 	}
 }
 
-/* The responder misses a packet, or its answer was lost: all is sent again from there. */
+/* A packet or an answer was lost: all is sent again from there on. */
 static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca_reason reason)
 {
 	struct simhca_requester *req = &qp->req;
 
-	/* Further signs of the same loss, until something is acknowledged, are of no interest. */
+	/* Until something is acknowledged, other signs are of the same loss. */
 	if (req->went_back || req->wait == SIMHCA_WAIT_RNR)
 		return;
 	if (!req->retries--) {
@@ -149,8 +146,8 @@ static void lost(struct simhca_worker *worker, struct simhca_qp *qp, enum simhca
 }
 
 /*
- * An answer to psn acknowledges all before it (9.7.5.1.2), but for what an acknowledgement does not
- * answer: if such a response is missing it has been lost, and false is returned.
+ * An answer to psn acknowledges all before it (9.7.5.1.2) up to the first read or atomic, which only its
+ * own response answers. False: that response was lost.
  */
 static bool acknowledge_before(struct simhca_worker *worker, struct simhca_qp *qp, uint32_t psn)
 {
@@ -177,7 +174,7 @@ static bool acknowledge_before(struct simhca_worker *worker, struct simhca_qp *q
 	return false;
 }
 
-/* Puts the data of a response where the message at hand, the oldest, wants them. */
+/* Copies the data of a response to where the oldest message wants them. */
 static struct simhca_handover place(struct simhca_worker *worker, struct simhca_qp *qp,
 				    uint64_t offset, const struct simhca_sgl *data, uint64_t length)
 {
@@ -215,7 +212,7 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 		handover.outcome = SIMHCA_UNREADABLE;
 		handover.reason = reason;
 		break;
-	case SIMHCA_REACH_LATER: /* as if it had been lost: it is asked for again */
+	case SIMHCA_REACH_LATER: /* the response counts as lost, and is asked for again */
 	case SIMHCA_REACH_FAILED:
 		simhca_go_back(qp);
 		simhca_own_wait(worker, qp, SIMHCA_REQUESTER_WRITE, reach, reason);
@@ -254,7 +251,7 @@ static struct simhca_handover response(struct simhca_worker *worker, struct simh
 				&offset))
 		return accepted;
 	left = worker->send->length - offset;
-	/* A response that is not what was asked for is none. */
+	/* Drop a response of another length than was asked for. */
 	if (packet->length > left ||
 	    (packet->length < left && packet->length % simhca_qp_mtu(qp)) ||
 	    (left && !packet->length))
@@ -287,7 +284,7 @@ static void nak(struct simhca_worker *worker, struct simhca_qp *qp,
 		}
 		if (req->rnr_retries != RNR_RETRY_FOREVER)
 			req->rnr_retries--;
-		/* What the peer says of the packets behind, then or later, is no further loss. */
+		/* A NAK for the packets behind this one is no further loss, whenever it comes. */
 		req->went_back = true;
 		simhca_go_back(qp);
 		simhca_wait_rnr(qp, packet->syndrome & SIMHCA_RNR_TIMER_MASK);
@@ -321,11 +318,11 @@ struct simhca_handover simhca_completer_run(struct simhca_worker *worker, struct
 
 	if (packet->syndrome == SIMHCA_SYNDROME_NAK_PSN) {
 		simhca_stats_add(worker, qp->device, SIMHCA_STAT_PACKET_SEQ_ERR, 1);
-		/* A responder tells of a gap once; the reason stands for the silence after it. */
+		/* A responder reports a gap once, so its reason explains a later silence as well. */
 		if (packet->reason != SIMHCA_REASON_NONE)
 			req->why = packet->reason;
 	}
-	/* Late, or an answer to nothing. */
+	/* A late response, or one that answers nothing. */
 	if (!req->count || simhca_psn_distance(req->psn_una, packet->psn) >=
 				   simhca_psn_distance(req->psn_una, req->psn_sent))
 		return accepted;

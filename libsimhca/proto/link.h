@@ -2,10 +2,10 @@
 /*
  * Links: how packets get from one QP to another.
  *
- * A packet that is handed over may be lost, and whoever sent it is not told. What he is told
- * (struct simhca_handover) is only what a NIC knows of its own end, or what follows from both ends
- * being in one process: that a packet cannot be accepted now, and what has to happen first. The
- * receiver's opinion of a packet is another packet.
+ * A packet that is handed over may be lost, and its sender is not told. A handover tells it only what
+ * a NIC knows of its own end, or what follows from both ends being in one process: that a packet
+ * cannot be accepted now, and what has to happen first. What the receiver thinks of a packet comes as
+ * another packet.
  */
 #ifndef LIBSIMHCA_LINK_H
 #define LIBSIMHCA_LINK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A QP's own memory, as requester and responder come to it: what was translated is there, or its
- * pages are being brought in, or it cannot be had. By this alone requester, completer and responder
- * know of paging. Under the lock of that side of the QP.
+ * How requester, completer and responder reach the memory of the QP's own program, and all that they
+ * know of paging: what was translated is present, or its pages are being brought in, or it cannot be
+ * had. Called under the lock of that side of the QP.
  */
 #ifndef LIBSIMHCA_OWN_MEMORY_H
 #define LIBSIMHCA_OWN_MEMORY_H
@@ -13,13 +13,13 @@
 #include "qp.h"
 #include "requester.h"
 
-/* What is translated from now on is one access. */
+/* Begins an access: what is translated from now on belongs to it. */
 static inline void simhca_own_begin(struct simhca_worker *worker)
 {
 	worker->num_absent = 0;
 }
 
-/* Whether what was translated is there, as far as is known. FAILED: *reason says why. */
+/* Whether the access's memory is present, as far as is known. FAILED: *reason says why. */
 static inline enum simhca_reach simhca_own_known(struct simhca_worker *worker, struct simhca_qp *qp,
 						 enum simhca_own_access access,
 						 enum simhca_reason *reason)
@@ -27,13 +27,13 @@ static inline enum simhca_reach simhca_own_known(struct simhca_worker *worker, s
 	return simhca_fault_check(worker, &qp->faults, access, reason);
 }
 
-/* The access was stopped before, and now goes on whatever has become of the pages since. */
+/* Whether the access has waited for its pages; then it goes on without a second check of them. */
 static inline bool simhca_own_resumed(const struct simhca_qp *qp, enum simhca_own_access access)
 {
 	return simhca_fault_resumed(&qp->faults, access);
 }
 
-/* Likewise, and looks. May wait for the program's memory, as a copy may. */
+/* Like simhca_own_known(), and checks the pages; may wait for the program's memory, as a copy may. */
 static inline enum simhca_reach simhca_own_reach(struct simhca_worker *worker, struct simhca_qp *qp,
 						 enum simhca_own_access access,
 						 const struct simhca_sgl *sgl,
@@ -47,32 +47,32 @@ static inline enum simhca_reach simhca_own_reach(struct simhca_worker *worker, s
 	return reach;
 }
 
-/* The same of a packet's payload, for the link that reads it. False: it is UNREADABLE. */
+/* Whether a packet's payload is present, for the link that reads it. False: it is UNREADABLE. */
 static inline bool simhca_payload_reached(struct simhca_worker *worker,
 					  const struct simhca_packet *packet)
 {
 	return packet->resumed || simhca_odp_verify(packet->payload, &worker->mover);
 }
 
-/* Reading or writing it has failed for *reason (NONE: pages were dropped). LATER or FAILED. */
+/* What follows when a copy has failed for *reason (NONE: pages were dropped): LATER or FAILED. */
 enum simhca_reach simhca_own_failed(struct simhca_worker *worker, struct simhca_qp *qp,
 				    enum simhca_own_access access, const struct simhca_sgl *sgl,
 				    enum simhca_reason *reason);
 
-/* It has got through. */
+/* The access has succeeded. */
 static inline void simhca_own_done(struct simhca_qp *qp, enum simhca_own_access access)
 {
 	if (__builtin_expect(qp->faults.fault[access] != NULL, 0))
 		simhca_fault_over(&qp->faults, access);
 }
 
-/* All of that, for a copy to it. */
+/* Checks the target, copies to it, and notes what came of that. */
 enum simhca_reach simhca_own_copy(struct simhca_worker *worker, struct simhca_qp *qp,
 				  enum simhca_own_access access, const struct simhca_sgl *target,
 				  const struct simhca_sgl *source, uint64_t length,
 				  enum simhca_reason *reason);
 
-/* LATER: after how long it can be tried again, coded as an RNR NAK's delay. */
+/* LATER: the delay before another try, coded as an RNR NAK's. */
 static inline uint8_t simhca_own_timer(struct simhca_qp *qp, enum simhca_own_access access)
 {
 	return simhca_fault_rnr_timer(&qp->faults, access);
@@ -80,14 +80,14 @@ static inline uint8_t simhca_own_timer(struct simhca_qp *qp, enum simhca_own_acc
 
 /* ---------------------------------------------------------------------- the requester's */
 
-/* LATER or FAILED: it waits, or fails by that. */
+/* The requester waits (LATER), or its message fails (FAILED). */
 enum simhca_next simhca_own_wait(struct simhca_worker *worker, struct simhca_qp *qp,
 				 enum simhca_own_access access, enum simhca_reach reach,
 				 enum simhca_reason reason);
 /*
- * It waits at one direction. A device has other messages under way at that moment: the next one of
- * the other direction begins to wait now, so that the two are resolved side by side, be it posted
- * already or while the requester stands.
+ * The requester waits for pages, to read from or to write to. A NIC would have other messages under way
+ * by then, so this asks for the pages of the next message of the other direction, and both faults are
+ * resolved side by side. It is called again for messages that are posted meanwhile.
  */
 void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp);
 

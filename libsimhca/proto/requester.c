@@ -25,12 +25,12 @@
 #include "simhca-info.h"
 #include "wqe.h"
 
-/* A requester is released after so many packets or bytes, so that QPs share an engine fairly. */
+/* A QP's turn ends after so many packets or bytes, so that QPs share an engine fairly. */
 #define QUARTER_MOST 16 /* PSNs, of a large window, that are sent before an answer is asked for */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
 
-/* The message in worker->send is under way from now on. */
+/* Begins the message in worker->send. */
 static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
@@ -53,7 +53,7 @@ static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
 	req->revoked = false;
 }
 
-/* Nothing is under way: what the queue's memory says counts. */
+/* Nothing is under way: resets what is known of it. */
 static void begin(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
@@ -66,7 +66,7 @@ static void begin(struct simhca_qp *qp)
 	req->why = SIMHCA_REASON_NO_RESPONSE;
 }
 
-/* Whether what is under way lets this WQE begin. */
+/* Whether this WQE may begin beside what is under way. */
 static bool may_begin(const struct simhca_qp *qp, const struct simhca_send_wqe *wqe)
 {
 	const struct simhca_requester *req = &qp->req;
@@ -80,7 +80,7 @@ static bool may_begin(const struct simhca_qp *qp, const struct simhca_send_wqe *
 	return !simhca_is_read_like(wqe->opcode) || req->reads < qp->qpc->max_rd_atomic;
 }
 
-/* A read that cannot end as it should does not begin. */
+/* A read whose key cannot be invalidated at its end does not begin. */
 static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
 					     const struct simhca_send_wqe *wqe)
 {
@@ -91,7 +91,7 @@ static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
 	return simhca_key_may_invalidate(&use, wqe->imm_or_rkey);
 }
 
-/* Takes up what is next: a fetch that waits, or a WQE; false: nothing begins now. */
+/* Begins what is next: a fetch that waits, or a WQE. False: nothing begins now. */
 static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
@@ -149,13 +149,13 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		put_in_flight(worker, qp);
 		return true;
 	}
-	/* What is wrong with it is told when it is its turn. */
+	/* An error is reported once all messages before it have completed. */
 	if (!req->count)
 		simhca_complete_send(worker, qp, status, reason);
 	return false;
 }
 
-/* The address part of a packet: a connected QP's own, or the work request's on UD. */
+/* Fills in where a packet goes: the QP's peer, or on UD what the work request says. */
 static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe,
 			 struct simhca_packet *packet)
 {
@@ -176,22 +176,22 @@ static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe
 	packet->slid = mem->port.lid; /* LMC is 0: path bits add nothing to it */
 }
 
-/* PSNs that the packet takes: a read's response has those of its request. */
+/* How many PSNs a packet takes: a READ request takes those of its responses. */
 static uint32_t psns_of(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
 	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
 				simhca_qp_mtu(qp));
 }
 
-/* PSNs that may be under way now. */
+/* How many PSNs may be under way now. */
 static uint32_t window_of(const struct simhca_qp *qp)
 {
 	return qp->link->window_now ? qp->link->window_now(qp) : qp->link->window;
 }
 
 /*
- * An answer is asked for at the end of a message, when the window closes, and within long messages
- * four times in a window: so if it closes later, by getting smaller, one is on its way.
+ * A packet asks for an acknowledgement at the end of a message, when the window closes, and within long
+ * messages four times in a window: so if the window closes by getting smaller, one is on its way.
  */
 static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
@@ -217,10 +217,10 @@ static uint32_t most_of_read(const struct simhca_qp *qp)
 }
 
 /*
- * Of a read, what one request asks for from there on. What is asked for again has to be part of
- * what was asked for before, or it is not answered: the parts are where they are from the
- * beginning, those of a smaller window are within those of a larger one, and if the window has
- * grown meanwhile it ends where the last one ended, and none goes on behind what was ever sent.
+ * The bytes that a READ request asks for from that offset on. A request that is repeated has to lie
+ * within one that was sent before, or the responder does not answer it. So requests begin at multiples
+ * of their largest size, those of a smaller window lie within those of a larger one, and a repeated one
+ * ends where the request that it repeats did, and never behind what was sent.
  */
 static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
 {
@@ -238,13 +238,13 @@ static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_
 	return left;
 }
 
-/* PSNs that are sent, and not acknowledged. */
+/* How many PSNs are sent and not acknowledged. */
 static uint32_t in_flight(const struct simhca_qp *qp)
 {
 	return simhca_psn_distance(qp->req.psn_una, qp->req.psn_send);
 }
 
-/* Bytes of payload that the next packet has at most. */
+/* How many bytes of payload the next packet has at most. */
 static uint64_t slice_of(const struct simhca_qp *qp)
 {
 	uint64_t slice = simhca_qp_slice(qp), room;
@@ -255,7 +255,7 @@ static uint64_t slice_of(const struct simhca_qp *qp)
 	return slice < room ? slice : room;
 }
 
-/* The packet at psn_send, of the message in worker->send, but for its payload. */
+/* Builds the packet at psn_send, of the message in worker->send, without its payload. */
 static void build_packet(const struct simhca_worker *worker, struct simhca_qp *qp, uint64_t offset,
 			 struct simhca_packet *packet)
 {
@@ -300,7 +300,7 @@ static void build_packet(const struct simhca_worker *worker, struct simhca_qp *q
 	packet->ack_req = wants_ack(qp, packet);
 }
 
-/* Of what a read asks for from there on, the most that a response brings. */
+/* The bytes of the first response to a read from that offset on. */
 static uint64_t response_length(const struct simhca_send *send, uint64_t offset)
 {
 	uint64_t left = send->length - offset;
@@ -308,7 +308,7 @@ static uint64_t response_length(const struct simhca_send *send, uint64_t offset)
 	return left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
 }
 
-/* The WQE's own memory that a packet is made of; of a read, what the response's first one needs. */
+/* Finds the memory that a packet is made of; of a read, where its first response goes. */
 static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca_qp *qp,
 				     uint64_t offset, const struct simhca_packet *packet,
 				     struct simhca_sgl *sgl)
@@ -357,7 +357,7 @@ bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_
 		struct simhca_send_wqe wqe;
 
 		simhca_sq_header(qp, index + n, &wqe);
-		/* Those wait for the answers. */
+		/* These wait for the answers, and so does all behind them. */
 		if (simhca_is_local_op(wqe.opcode) || (wqe.flags & SIMHCA_WQE_FENCE))
 			break;
 		if (!simhca_is_read_like(wqe.opcode))
@@ -381,7 +381,7 @@ static void send_again(struct simhca_qp *qp)
 	simhca_go_back(qp);
 }
 
-/* If nobody has answered in time it sends again; false: it has done so often enough. */
+/* Sends again if no answer has come in time. False: it was the last time, and the message failed. */
 static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
@@ -395,7 +395,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 		return true;
 	}
 	simhca_silence_unanswered(qp);
-	if (!qp->qpc->timeout) { /* it waits on */
+	if (!qp->qpc->timeout) { /* such a QP waits without end */
 		req->deadline = UINT64_MAX;
 		return true;
 	}
@@ -411,7 +411,7 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 	return true;
 }
 
-/* Whether the QP may send now: in SQD only what was begun before. */
+/* Whether the QP may send now; in SQD it sends only what has begun before. */
 static bool may_send(struct simhca_qp *qp)
 {
 	uint32_t state = simhca_qp_state(qp);
@@ -428,7 +428,7 @@ static bool may_send(struct simhca_qp *qp)
 	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && simhca_wait_is_over(qp);
 }
 
-/* Everything is sent, or as much as may be under way. */
+/* Waits for answers: all is sent, or as much as may be under way. */
 static enum simhca_next await_answers(struct simhca_worker *worker, struct simhca_qp *qp,
 				      uint64_t *bytes)
 {
@@ -511,7 +511,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	return simhca_own_wait(worker, qp, access, reach, handover.reason);
 }
 
-/* Reads and atomics that are sent and not answered whole, each part of a long read by itself. */
+/* How many requests of reads and atomics are without a complete answer. */
 static uint32_t reads_under_way(struct simhca_qp *qp)
 {
 	const struct simhca_requester *req = &qp->req;
@@ -535,10 +535,10 @@ static uint32_t reads_under_way(struct simhca_qp *qp)
 }
 
 /*
- * Nobody paces the responses of one request, so a long read is several, of which as many are under
- * way as the window has room for and the responder takes. What is asked for again has to lie within
- * one of them (read_length()): so those that a small window made smaller go one by one, until the
- * next one begins where one of the link's size does.
+ * Nothing paces the responses to one request, so a long read is several requests. As many are under way
+ * as the window has room for and the responder takes. A repeated request has to lie within one of them
+ * (read_length()), so requests that a small window has made smaller go one by one, until one begins at
+ * a multiple of the link's size again.
  */
 static bool may_send_read(struct simhca_qp *qp)
 {
@@ -558,7 +558,7 @@ static bool may_send_read(struct simhca_qp *qp)
 	       (!part && in_flight(qp) + qp->link->read <= window_of(qp));
 }
 
-/* The next thing that the QP can do. */
+/* Does the next thing that the QP can do. */
 static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp, uint64_t *bytes)
 {
 	struct simhca_requester *req = &qp->req;
@@ -598,7 +598,7 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 		}
 		if (packets && !qp->req.count && simhca_fastpath_yield(qp))
 			break;
-		/* The last packet narrowed the guard, and this one may go to another context. */
+		/* The last packet has narrowed the guard, and this one may be for another context. */
 		simhca_guard_widen(&worker->guard);
 		next = go_on(worker, qp, &bytes);
 		simhca_key_release(worker, 0);

@@ -8,15 +8,15 @@
 #include "qp.h"
 #include "requester.h"
 
-/* A responder that another engine works on: ask again soon, but not for ever. */
+/* Another engine holds the responder: it is asked again soon, and later less often. */
 #define BUSY_NS (20 * 1000)
 #define BUSY_MOST 500
 #define BUSY_LONG_NS (1000 * 1000)
 
-/* A context that is suspended: somebody else's engine thread is stuck in its client's memory. */
+/* The context is suspended, as a thread is stuck in its program's memory: when to look again. */
 #define SUSPENDED_NS (10 * 1000 * 1000)
 
-/* Without a time-out: who has not answered by then is silent. */
+/* A QP without a time-out reports its peer as silent after so long. */
 #define SILENCE_NS (1000 * 1000 * 1000)
 
 /* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
@@ -46,7 +46,7 @@ enum simhca_next simhca_wait_rnr(struct simhca_qp *qp, uint8_t rnr_timer)
 
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
 {
-	/* What takes long will take longer: memory of a client that blocks. */
+	/* What has taken long, such as memory of a program that blocks, will take longer. */
 	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY,
 			       qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
 }
@@ -67,7 +67,7 @@ uint64_t simhca_ack_timeout(struct simhca_qp *qp, uint64_t *adaptive_ns)
 	return timeout;
 }
 
-/* A QP without a time-out waits without end, and that is told. */
+/* A QP without a time-out waits without end, and reports that once. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 {
 	uint64_t adaptive, timeout;
@@ -118,7 +118,7 @@ bool simhca_wait_is_over(struct simhca_qp *qp)
 			return false;
 		break;
 	case SIMHCA_WAIT_PEER:
-		/* What was said before it waits is for it, too: it may have been meant. */
+		/* Also if the peer has said so before the wait began: it may have been for this packet. */
 		if (atomic_exchange(&qp->requester.peer_ready, false))
 			break;
 		/* fall through */

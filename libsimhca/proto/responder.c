@@ -24,7 +24,7 @@
 
 static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 
-/* Carries out a packet that is in sequence. */
+/* Carries out a request that is in sequence. */
 static bool execute(struct simhca_request *request)
 {
 	switch (request->packet->op) {
@@ -52,7 +52,7 @@ static bool execute(struct simhca_request *request)
 	return false;
 }
 
-/* Whether a packet continues, or begins, a message as it should. */
+/* Whether a packet begins a message, or continues the current one, as it should. */
 static bool continues(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
 	if (packet->op == SIMHCA_PKT_SEND || packet->op == SIMHCA_PKT_WRITE) {
@@ -88,8 +88,7 @@ static bool in_sequence_rc(struct simhca_request *request)
 	return true;
 }
 
-/* Unreliable: a gap loses the message it falls into, the next first packet starts anew (9.8.2.2.1).
- */
+/* On UC a gap loses the message that it falls into; the next first packet begins anew (9.8.2.2.1). */
 static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *packet)
 {
 	if (packet->first) {
@@ -102,14 +101,14 @@ static bool in_sequence_uc(struct simhca_qp *qp, const struct simhca_packet *pac
 	return false;
 }
 
-/* The packets of a message are full, but for the last, and no message is too long (9.7.4.1.6). */
+/* All packets of a message but the last are full, and no message is too long (9.7.4.1.6). */
 static enum simhca_reason check_length(const struct simhca_qp *qp,
 				       const struct simhca_packet *packet)
 {
 	if (packet->dma_length > SIMHCA_MAX_MSG_SIZE &&
 	    (packet->op == SIMHCA_PKT_WRITE || packet->op == SIMHCA_PKT_READ))
 		return SIMHCA_REASON_MSG_TOO_LONG;
-	/* On a wire it has taken one PSN, though its length would have taken more. */
+	/* By a wire it has taken one PSN, and by its length it should have taken more. */
 	if (packet->remote && !packet->gathered && packet->length > simhca_qp_mtu(qp))
 		return SIMHCA_REASON_PATH_MTU_DIFFERS;
 	if (packet->first && packet->last)
@@ -130,7 +129,7 @@ static void run_connected(struct simhca_request *request)
 	enum simhca_reason reason;
 	struct simhca_place before;
 
-	/* Both ends would count on differently, until one takes what is new for a duplicate. */
+	/* The ends would count PSNs differently, until new packets are taken for duplicates. */
 	if (packet->mtu != qp->qpc->path_mtu &&
 	    request->psns != simhca_request_psns(packet, qp->qpc->path_mtu)) {
 		simhca_refuse_invalid(request, SIMHCA_REASON_PATH_MTU_DIFFERS);
@@ -149,7 +148,7 @@ static void run_connected(struct simhca_request *request)
 	if (packet->first)
 		qp->resp.offset = 0;
 	before = simhca_place_of(qp);
-	/* A read counts as complete when its response begins (9.7.7.1), which tells so. */
+	/* A read counts as complete when its response begins (9.7.7.1), which has the new MSN. */
 	if (packet->op == SIMHCA_PKT_READ)
 		simhca_responder_advance(request);
 	simhca_reply_ack(request);
@@ -167,7 +166,7 @@ static void run_connected(struct simhca_request *request)
 	simhca_request_count(request);
 }
 
-/* A datagram, or a message on UC, is lost then, and nothing tells its sender so. */
+/* No receive was posted. A datagram, or a message on UC, is lost, and its sender is not told. */
 static void give_no_receive(struct simhca_request *request)
 {
 	struct simhca_qp *qp = request->qp;
@@ -242,7 +241,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 		qp->resp.comm_est = true;
 		simhca_qp_event(qp, IBV_EVENT_COMM_EST);
 	}
-	/* Who asks for something else has given up what it still was to get. */
+	/* A requester that asks for something else has given up the response that is still owed. */
 	qp->resp.owed = SIMHCA_OWES_NOTHING;
 	if (packet->transport == SIMHCA_QPT_UD)
 		simhca_run_datagram(&request);

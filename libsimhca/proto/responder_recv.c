@@ -27,8 +27,8 @@ bool simhca_recv_wqe(struct simhca_request *request, struct simhca_recv *recv)
 }
 
 /*
- * Whether the message may stay in the slot of its receive until it is polled. Who polls goes by the
- * receive's first SGE alone, so the buffer has to be ordinary memory at that very address of his.
+ * Whether the data may stay in the slot of the receive until the program polls. The poll copies them to
+ * the receive's first SGE by its address, so that has to be ordinary memory of the program.
  */
 static bool fits_slot(const struct simhca_qp *qp, const struct simhca_packet *packet,
 		      const struct simhca_recv *recv, const struct simhca_sgl *target)
@@ -48,7 +48,7 @@ bool simhca_recv_place(struct simhca_request *request, const struct simhca_sgl *
 	struct simhca_key_use use = {
 		.worker = request->worker,
 		.device = qp->device,
-		/* The SRQ's buffers are the SRQ's PD's (IBTA vol. 1, 10.2.9.4). */
+		/* Buffers of an SRQ belong to the SRQ's PD (IBTA vol. 1, 10.2.9.4). */
 		.pd = qp->responder.srq ? qp->responder.srq->pd->number : qp->qpc->pd,
 		.qpn = qp->qpn,
 		.access = SIMHCA_ACCESS_LOCAL_WRITE,
@@ -94,8 +94,8 @@ static void fail_invalidate(struct simhca_request *request, enum simhca_reason r
 }
 
 /*
- * Ends a SEND_WITH_INV, whose data are placed. First the key is void; the message is complete when
- * no access by it is under way any more. Until then the requester asks again.
+ * Ends a SEND_WITH_INV, whose data are placed: invalidates the key, and completes the message once no
+ * access by that key is under way. Until then the requester sends the packet again.
  */
 static bool invalidate(struct simhca_request *request)
 {
@@ -106,7 +106,7 @@ static bool invalidate(struct simhca_request *request)
 				      .qpn = qp->qpn };
 	enum simhca_reason reason;
 
-	/* Our own accesses are over, and it may be the buffer's key. */
+	/* This packet's own access is over, and may have been by that very key. */
 	simhca_key_release(request->worker, 0);
 	if (!qp->resp.revoked) {
 		reason = simhca_key_invalidate(&use, packet->imm_or_rkey);
@@ -132,7 +132,7 @@ bool simhca_recv_completes(struct simhca_request *request, uint64_t bytes)
 
 	if (simhca_inject_is_on(qp->device->fabric) && simhca_injected_receive(request, bytes))
 		return false;
-	/* First, as the completion is told of when the message's progress is committed. */
+	/* Before the CQE, since one commit makes both visible. */
 	simhca_responder_advance(request);
 	if (simhca_recv_complete(request, SIMHCA_WC_SUCCESS, SIMHCA_REASON_NONE, bytes))
 		return true;
@@ -160,7 +160,7 @@ static void skip(struct simhca_sgl *to, const struct simhca_sgl *from, uint64_t 
 	}
 }
 
-/* Of its own, since it has a list more on the stack. */
+/* A function by itself, as it needs one list more on the stack. */
 static __attribute__((noinline)) bool place_rest(struct simhca_request *request,
 						 const struct simhca_recv_part *part)
 {
@@ -190,7 +190,7 @@ bool simhca_execute_send(struct simhca_request *request)
 		return false;
 	if (qp->source->part)
 		qp->source->part(qp, packet, &part);
-	/* Unless this very packet was here before, and only had to wait for others to end. */
+	/* A packet that only waited for others to end has invalidated its key already. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
 	if (!qp->resp.revoked && !place_part(request, &part))

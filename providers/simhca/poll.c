@@ -11,7 +11,7 @@
 
 /* About 2 us of finding nothing. */
 #define EMPTY_POLLS 100
-/* Longer than the device and the peer take: somebody used up his time slice. */
+/* Longer than the device and the peer take: some thread has used up its time slice. */
 #define LONG_YIELD_NS 500000u
 #define LEAST_STAY_NS 250000u
 #define MOST_STAY_NS 8000000u

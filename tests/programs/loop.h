@@ -83,7 +83,7 @@ static inline void take_event(const struct loop *loop)
 	ibv_ack_cq_events(cq, 1);
 }
 
-/* Who carries his messages himself has the device raise the event, which may take a moment. */
+/* On the fast path the device may have to raise the event, which takes a moment. */
 static inline void check_no_event(const struct loop *loop)
 {
 	struct pollfd readable = { .fd = loop->channel->fd, .events = POLLIN };

@@ -125,49 +125,49 @@ def read(one, place, length):
 
 def test_stopped_in_traffic(owner):
     """Its pages come in for its peer while it is stopped, and it goes on as if nothing were."""
-    him = owner('passive')
-    one = him.side
+    other = owner('passive')
+    one = other.side
     for number in range(PAGES):
         if number in (10, 30):
-            him.stop()
+            other.stop()
         if number in (20, 40):
-            him.go_on()
-        write(one, him.page(number), b'page %5d' % number)
-    him.stop()
+            other.go_on()
+        write(one, other.page(number), b'page %5d' % number)
+    other.stop()
     for number in range(PAGES):
-        assert read(one, him.page(number), 10) == b'page %5d' % number
-    him.go_on()
-    assert him.shown()['faults']['responder_write'] == PAGES
+        assert read(one, other.page(number), 10) == b'page %5d' % number
+    other.go_on()
+    assert other.shown()['faults']['responder_write'] == PAGES
 
 
 def test_stopped_while_it_sends(owner):
     """It is stopped anywhere between dropping a page and sending it, and goes on there."""
-    him = owner('sends')
-    one = him.side
+    other = owner('sends')
+    one = other.side
     for _ in range(5):
         seen = one.region.read(8)
         eventually(lambda: one.region.read(8) != seen)
-        him.stop()
-        one.send(READ, one.region.sge(100, 8), to=him.page(3))
+        other.stop()
+        one.send(READ, one.region.sge(100, 8), to=other.page(3))
         poll_ok(one.scq)
-        him.go_on()
-    assert him.shown()['faults']['requester_read']
+        other.go_on()
+    assert other.shown()['faults']['requester_read']
 
 
 @pytest.mark.parametrize('stopped', [False, True])
 def test_in_system_calls(owner, stopped):
     """Its own threads fault in system calls, drop, replace and fork, and all get on."""
-    him = owner('drops')
-    one = him.side
+    other = owner('drops')
+    one = other.side
     for turn in range(400):
         if stopped and turn % 40 == 20:
-            him.stop()
+            other.stop()
         opcode = (WRITE, READ, FETCH_ADD)[turn % 3]
-        one.send(opcode, one.region.sge(0, 8), to=him.page(turn % PAGES), compare_add=1)
+        one.send(opcode, one.region.sge(0, 8), to=other.page(turn % PAGES), compare_add=1)
         poll_ok(one.scq)
         if stopped and turn % 40 == 30:
-            him.go_on()
-    assert him.process.poll() is None
+            other.go_on()
+    assert other.process.poll() is None
 
 
 # --------------------------------------------------------------------------------- dead
@@ -189,15 +189,15 @@ def test_dies_in_a_fault(owner, others, mode, opcode):
     if not SLOW:
         others()
     before = counts()
-    him = owner(mode)
-    one = him.side
-    one.send(opcode, one.region.sge(0, 8), to=him.page(0), wr_id=1)
-    one.send(WRITE, one.region.sge(0, 8), to=him.page(2), wr_id=2)
+    other = owner(mode)
+    one = other.side
+    one.send(opcode, one.region.sge(0, 8), to=other.page(0), wr_id=1)
+    one.send(WRITE, one.region.sge(0, 8), to=other.page(2), wr_id=2)
     certain = SLOW or mode == 'unserved'
     if certain:
-        him.stuck()
+        other.stuck()
         poll_nothing(one.scq)
-    him.kill()
+    other.kill()
     found = poll(one.scq, 2)
     statuses = [wc.status for wc in found]
     assert [wc.wr_id for wc in found] == [1, 2]
@@ -215,12 +215,12 @@ def test_dies_while_it_sends(owner, others):
     """Its own requests fault, page after page, when it is killed."""
     for _ in range(3):
         before = counts()
-        him = owner('sends')
-        seen = him.side.region.read(8)
-        eventually(lambda: him.side.region.read(8) != seen)
-        him.kill()
+        other = owner('sends')
+        seen = other.side.region.read(8)
+        eventually(lambda: other.side.region.read(8) != seen)
+        other.kill()
         others()
-        him.side.close()
+        other.side.close()
         nothing_more_than(before)
 
 
@@ -238,22 +238,22 @@ def test_unserved_memory(owner, others):
     """Workers are stuck in several programs' memory; others' faults are resolved all the same."""
     before = counts()
     stuck = [owner('unserved') for _ in range(4)]
-    for him in stuck:
-        him.side.send(WRITE, him.side.region.sge(0, 8), to=him.page(5))
-        him.stuck()
+    for other in stuck:
+        other.side.send(WRITE, other.side.region.sge(0, 8), to=other.page(5))
+        other.stuck()
     for _ in range(10):
         others()
     # One of them comes round, and gets what it was sent.
     stuck[0].serve()
     poll_ok(stuck[0].side.scq)
     assert read(stuck[0].side, stuck[0].page(5), 8) == stuck[0].side.region.read(8)
-    for him in stuck[1:]:
-        poll_nothing(him.side.scq, 0.01)
-        him.kill()
-        assert poll(him.side.scq)[0].status == e.IBV_WC_RETRY_EXC_ERR
+    for other in stuck[1:]:
+        poll_nothing(other.side.scq, 0.01)
+        other.kill()
+        assert poll(other.side.scq)[0].status == e.IBV_WC_RETRY_EXC_ERR
     stuck[0].kill()
-    for him in stuck:
-        him.side.close()
+    for other in stuck:
+        other.side.close()
     nothing_more_than(before)
 
 
@@ -267,18 +267,18 @@ def test_one_worker():
 @pytest.mark.parametrize('ends', ['served', 'killed'])
 def test_beside_its_own_thread(owner, others, ends):
     """A thread of the owner waits in read() for the page that the peer writes to."""
-    him = owner('waits')
-    one = him.side
+    other = owner('waits')
+    one = other.side
     one.region.write(b'by peer\n')
-    one.send(WRITE, one.region.sge(0, 8), to=him.page(0, 8))
-    him.stuck()
+    one.send(WRITE, one.region.sge(0, 8), to=other.page(0, 8))
+    other.stuck()
     others()
     if ends == 'killed':
-        him.kill()
+        other.kill()
         assert poll(one.scq)[0].status == e.IBV_WC_RETRY_EXC_ERR
     else:
         poll_nothing(one.scq, 0.01)
-        him.serve()
+        other.serve()
         poll_ok(one.scq)
-        assert read(one, him.page(0), 16) == b'by read\nby peer\n'
+        assert read(one, other.page(0), 16) == b'by read\nby peer\n'
     others()

@@ -177,7 +177,7 @@ def test_memory_that_has_gone(pair):
 
 def test_local_memory_that_has_gone(pair):
     """The same for local buffers: of a send, of a read, of a receive. (What who polls copies is a
-    signal of his: see test_slot_data.py.)"""
+    signal of the program: see test_slot_data.py.)"""
     for opcode in (SEND, WRITE, READ):
         client, server = pair()
         gone = client.new_region(PAGE)

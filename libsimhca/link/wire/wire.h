@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The wire link: RoCE v2 to addresses that no device of the fabric has. Who owns the fabric has the
- * sockets: the link gives him datagrams to send, and he hands in those that come.
+ * sockets: the link gives it datagrams to send, and it hands in those that come.
  */
 #ifndef LIBSIMHCA_WIRE_H
 #define LIBSIMHCA_WIRE_H
