@@ -6,7 +6,8 @@ what the page shows, but for numbers. A block that is not commands, or that cann
     <!-- not run: REASON -->
 
 Text between `$ ` lines is the output of the command above; "..." stands for what is left out. <!-- before: COMMAND --> is a
-command that a page does not show. Commands without output below them have to succeed.
+command that a page does not show; after <!-- file: NAME --> the block is a script, which is written there. Commands without
+output below them have to succeed.
 """
 import collections
 import os
@@ -19,27 +20,35 @@ from session import BUILD, ROOT, Session, agrees
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "Documentation").glob("*.md"))]
 MANUALS = sorted((ROOT / "man").glob("*.[1-8]"))
-COMMENT = re.compile(r"^(?:<!-- |\.\\\" )(not run|before): (.*?)(?: -->)?$")
+COMMENT = re.compile(r"^(?:<!-- |\.\\\" )(not run|before|file): (.*?)(?: -->)?$")
 
 Block = collections.namedtuple("Block", "line lines reason")
 
 
+def writing(name, lines):
+    """The commands that write a script."""
+    return [f"$ cat >{name} <<'END OF {name}'", *("> " + line for line in [*lines, f"END OF {name}"]), f"$ chmod +x {name}"]
+
+
 def of_markdown(lines):
-    """Each block of a page, fenced or indented, and each command that is to come before, as (kind, Block)."""
-    reason, number = None, 0
+    """Each block of a page, fenced or indented, and each command that is to come before."""
+    reason, file, number = None, None, 0
     while number < len(lines):
         line = lines[number]
         if found := COMMENT.match(line):
             if found[1] == "before":
                 yield Block(number + 1, ["$ " + found[2]], None)
+            elif found[1] == "file":
+                file = found[2]
             else:
                 reason = found[2]
         elif line.startswith("<!-- quotes "):
             reason = "a quotation, which scripts/check-docs compares"
         elif line.startswith("```"):
             end = next(n for n in range(number + 1, len(lines)) if lines[n].startswith("```"))
-            yield Block(number + 1, lines[number + 1:end], reason)
-            reason, number = None, end
+            inside = lines[number + 1:end]
+            yield Block(number + 1, writing(file, inside) if file else inside, reason)
+            reason, file, number = None, None, end
         elif line.startswith("    ") and number and not lines[number - 1].strip():
             end = next((n for n in range(number, len(lines)) if lines[n].strip() and not lines[n].startswith("    ")),
                        len(lines))

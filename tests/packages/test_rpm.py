@@ -12,9 +12,8 @@ def rpms(release):
     tree = Tree(release, "build", "rpm")
     tree.source("/src/simhca-0.1.0")
     tree.shell("""
-        mkdir -p /rpm/SOURCES
-        tar -C /src -czf /rpm/SOURCES/simhca-0.1.0.tar.gz simhca-0.1.0
-        rpmbuild -ba --nodeps --define '_topdir /rpm' /src/simhca-0.1.0/redhat/simhca.spec""")
+        tar -C /src -czf /src/simhca-0.1.0.tar.gz simhca-0.1.0
+        rpmbuild -ta --nodeps --define '_topdir /rpm' /src/simhca-0.1.0.tar.gz""")
     yield tree
     tree.remove()
 
