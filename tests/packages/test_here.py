@@ -5,6 +5,7 @@ optimization (noopt), which takes half of the time and changes none of the files
 """
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -42,3 +43,8 @@ def test_built_and_judged(tmp_path):
                cwd=tmp_path) == ""
     assert {path.name.split("_")[0] for path in tmp_path.glob("*.deb")} == \
         {"simhca", "simhca-dbgsym", "libsimhca-cq1", "libsimhca-cq1-dbgsym", "libsimhca-dev", "simhca-kubernetes"}
+    deb, = tmp_path.glob("simhca_*.deb")
+    run("dpkg-deb", "-x", deb, tmp_path / "installed", cwd=tmp_path)
+    for page in (tmp_path / "installed/usr/share/doc/simhca").rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page}: {link}"
