@@ -186,6 +186,7 @@ def test_image_for_nodes_of_kubernetes(container):
     """It has what the containers of examples/kubernetes run."""
     config, system = container("simhca-kubernetes")
     assert "Entrypoint" not in config and not any("LD_PRELOAD" in variable for variable in config["Env"])
-    for program in "simhcad", "simhca-device-plugin", "ib_write_bw":
+    for program in "simhcad", "simhca-device-plugin":
         system.run(program, "--help")
+    system.run("sh", "-c", "command -v ib_write_bw") # its --help fails
     assert "simhca.dev/hca" in system.run("simhca", "run", "--", "simhca", "cdi").stdout
