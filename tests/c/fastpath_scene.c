@@ -39,7 +39,6 @@ struct options fastpath_options(void)
 	options.same_device = true;
 	options.max_inline = 256;
 	options.max_send_wr = 128;
-	options.buffer = 6 << 20;
 	options.mr_access = SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
 			    SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_ATOMIC;
 	return options;
