@@ -53,6 +53,15 @@ static bool is_atomic(const struct fastpath_work *work)
 	       work->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP;
 }
 
+/* With buffers for the longest of works. */
+static struct options roomy_options(void)
+{
+	struct options options = fastpath_options();
+
+	options.buffer = 6 << 20;
+	return options;
+}
+
 /* `atomics`: in memory on which there are some, so the fast path does them as well. */
 static void what_the_device_does(struct world *world, const struct options *options, bool atomics)
 {
@@ -155,14 +164,14 @@ static void a_sample_is_timed(void **state)
 
 static void what_the_device_does_on_rc(void **state)
 {
-	const struct options options = fastpath_options();
+	const struct options options = roomy_options();
 
 	what_the_device_does(*state, &options, false);
 }
 
 static void what_the_device_does_beside_atomics(void **state)
 {
-	const struct options options = fastpath_options();
+	const struct options options = roomy_options();
 
 	fastpath_begin_atomics(*state);
 	what_the_device_does(*state, &options, true);
@@ -170,7 +179,7 @@ static void what_the_device_does_beside_atomics(void **state)
 
 static void what_the_device_does_on_uc(void **state)
 {
-	struct options options = fastpath_options();
+	struct options options = roomy_options();
 
 	options.type = IBV_QPT_UC;
 	options.sq_sig_all = 1;
@@ -179,7 +188,7 @@ static void what_the_device_does_on_uc(void **state)
 
 static void what_the_device_does_with_an_srq(void **state)
 {
-	struct options options = fastpath_options();
+	struct options options = roomy_options();
 
 	options.srq_wr = 256;
 	what_the_device_does(*state, &options, false);
@@ -295,7 +304,8 @@ static void *cancelled_in_step(void *arg)
 /* It ends after the step: none of the system calls in it is a cancellation point. */
 static void a_thread_that_is_cancelled(void **state)
 {
-	struct pair *pair = fastpath_rc_pair(*state, false);
+	const struct options options = roomy_options();
+	struct pair *pair = fastpath_pair(*state, &options);
 	struct simhca_step step;
 	int ends[2];
 
