@@ -10,7 +10,6 @@ struct pair *ud_pair_by(struct world *world, uint8_t gid_index, enum queue queue
 	options.gid_index = gid_index;
 	options.srq_wr = queue == SHARED ? 128 : 0;
 	options.max_recv_wr = 128;
-	options.buffer = 1 << 20;
 	pair = fastpath_pair(world, &options);
 	run_until_idle(world); /* the device looks at a QP that has just come to RTS */
 	return pair;
