@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 libfabric's own pingpong over an EFA device, beside the same program over a device of verbs and over TCP, in
-turns: us for a message one way.
+turns: us for a message one way. And what an idle one costs.
 """
 
 import json
 import os
+import pathlib
 import re
 import statistics
 import sys
+import time
 
 from wire import clients
 
@@ -23,6 +25,8 @@ MESSAGES = 200
 # A message within one host goes by shared memory otherwise, past the device.
 ENVIRONMENT = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
 SECONDS = 60  # of a program at most
+SLEEPER = pathlib.Path(__file__).resolve().parent.parent / "tests" / "clients" / "efa_events.py"
+IDLE_SECONDS = 5
 
 
 def pingpong(common, device, provider, size):
@@ -35,6 +39,19 @@ def pingpong(common, device, provider, size):
     common.expect_success(server.finish())
     # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec
     return float(re.search(r"^\S+ +\S+ +=\S+ +\S+ +\S+s +\S+ +(\S+) ", client.stdout, re.M)[1])
+
+
+def idle(common, device):
+    """Per cent of a CPU, of the daemon and of a program that sleeps for an event."""
+    sleeper = device.start("/usr/bin/python3", "-u", SLEEPER)
+    common.wait_until(lambda: "asleep" in sleeper.stdout or not sleeper.running, SECONDS, "it sleeps")
+    time.sleep(0.1)
+    pids = device.pid, sleeper.pid
+    before = sum(map(common.cpu_ticks, pids))
+    time.sleep(IDLE_SECONDS)
+    used = sum(map(common.cpu_ticks, pids)) - before
+    device.kill_programs()
+    return 100 * used / os.sysconf("SC_CLK_TCK") / IDLE_SECONDS
 
 
 def figures(tree, runs):
@@ -50,7 +67,9 @@ def figures(tree, runs):
         medians = {way: statistics.median(found[size, way]) for way, _, _ in WAYS}
         rows.append({"test": size, "us": medians, "ratios": {way: medians["efa"] / medians[way] for way in ("verbs", "tcp")},
                      "values": {way: found[size, way] for way, _, _ in WAYS}})
-    return {"cpus": len(os.sched_getaffinity(0)), "runs": runs, "tests": rows}
+    with common.Device("ethernet", *WAYS[0][2]) as device:
+        percent = idle(common, device)
+    return {"cpus": len(os.sched_getaffinity(0)), "runs": runs, "tests": rows, "idle_percent": percent}
 
 
 def main(tree, runs, as_json):
@@ -63,4 +82,5 @@ def main(tree, runs, as_json):
     for row in result["tests"]:
         print(f"{row['test']:24} " + " ".join(f"{row['us'][way]:>8.2f}" for way, _, _ in WAYS)
               + f" {row['ratios']['verbs']:>9.2f} {row['ratios']['tcp']:>9.2f}")
+    print(f"idle, daemon and program: {result['idle_percent']:.1f} % of a CPU")
     return 0

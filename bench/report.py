@@ -52,6 +52,13 @@ WIRE = """## Between hosts
 across the same pair.
 
 """
+EFA = """## EFA
+
+`fi_pingpong -e rdm` by libfabric's provider `efa` over [`--model efa`](efa.md), both ends on this machine and without its shared memory; beside
+it is the same program over a device of verbs (`verbs;ofi_rxm`), and over TCP (`tcp;ofi_rxm`). EFA's messages go by the daemon, which
+doorbells that are plain stores do not wake while it looks for them.
+
+"""
 WHERE = """## Step by step
 
 One message of a program that sends to itself by the daemon, in microseconds; the program and the daemon have a CPU each. What the
@@ -151,6 +158,13 @@ def of_wire(result):
          number(row["ratio"]), row.get("must") or "", row.get("aim") or ""] for row in result["tests"]])
 
 
+def of_efa(result):
+    rows = [[f"a message of {row['test']}", *(f"{number(row['us'][way])} us" for way in ("efa", "verbs", "tcp")),
+             number(row["ratios"]["verbs"]), number(row["ratios"]["tcp"])] for row in result["tests"]]
+    return EFA + table(["one way", "efa", "verbs", "tcp", "efa, of verbs", "of tcp"], rows) + \
+        f"While a program sleeps for an event, it and the daemon use {number(result['idle_percent'])} % of a CPU.\n\n"
+
+
 def of_where(result):
     columns = list(next(iter(result["us"].values())))
     return WHERE + table(["us", *columns], [[name, *(f"{value:.2f}" for value in us.values())] for name, us in result["us"].items()]) + \
@@ -173,7 +187,8 @@ def of_threads(result):
         for row in result["tests"]])
 
 
-PARTS = {"messages": of_messages, "commands": of_commands, "threads": of_threads, "wire": of_wire, "where": of_where, "odp": of_odp}
+PARTS = {"messages": of_messages, "commands": of_commands, "threads": of_threads, "wire": of_wire, "efa": of_efa,
+         "where": of_where, "odp": of_odp}
 
 
 def page(report):

@@ -160,8 +160,9 @@ enum {
 	SIMHCA_EFA_MTU = 8928,	   /* bytes of a message */
 	SIMHCA_EFA_RDMA = 1 << 30, /* bytes of an RDMA read or write */
 	SIMHCA_EFA_SQ_WR = 4096,
-	SIMHCA_EFA_RQ_WR = 16384,
-	SIMHCA_EFA_SGES = 2,
+	SIMHCA_EFA_RQ_WR = 32768,    /* buffers: as many receives, or fewer of more buffers */
+	SIMHCA_EFA_SGES = 2,	     /* of a send; */
+	SIMHCA_EFA_RECV_SGES = 4,    /* libfabric has no room for more receives than 32768 / 4 */
 	SIMHCA_EFA_INLINE = 32,	     /* bytes */
 	SIMHCA_EFA_INLINE_WIDE = 80, /* of generation 3 on, by WQEs of 128 bytes */
 	SIMHCA_EFA_LLQ = 4096 * 64,  /* bytes of a send queue */

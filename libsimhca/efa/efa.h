@@ -51,7 +51,7 @@ int simhca_efa_destroy_cq(struct simhca_context *context, uint32_t handle, struc
 
 /* What each QP may have, as the device's configuration says. */
 struct simhca_efa_limits {
-	uint32_t max_send_wr, max_recv_wr, max_sge, max_inline;
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_inline_wide;	/* in WQEs of 128 bytes; 0: there are none */
 	uint32_t max_message, max_rdma; /* bytes; max_rdma 0: it has no RDMA */
 };

@@ -14,8 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EFA_SEND_SGES 2
-#define EFA_INLINE 32 /* bytes */
+#define EFA_RING_MOST                                                                              \
+	0x8000u		/* entries, a power of 2: a doorbell tells a full ring from an empty one */
+#define EFA_SEND_SGES 2 /* buffers of a WQE, */
+#define EFA_RECV_SGES 4 /* and of a receive: a descriptor each */
+#define EFA_INLINE 32	/* bytes */
 #define EFA_INLINE_WIDE 80
 
 enum efa_opcode {

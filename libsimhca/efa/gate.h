@@ -32,7 +32,7 @@ struct efa_recv {
 	uint16_t req_id;
 	uint32_t length; /* of all buffers */
 	uint32_t num_sge;
-	struct simhca_sge sge[EFA_SEND_SGES];
+	struct simhca_sge sge[EFA_RECV_SGES];
 };
 
 struct efa_limits {
@@ -176,7 +176,7 @@ static inline uint32_t efa_judge_recv(const struct efa_recv_desc *ring, uint32_t
 
 	*recv = (struct efa_recv){ 0 };
 	do {
-		if (recv->num_sge == posted || recv->num_sge == EFA_SEND_SGES)
+		if (recv->num_sge == posted || recv->num_sge == EFA_RECV_SGES)
 			return 0;
 		efa_read_once(&desc, &ring[(at + recv->num_sge) & (entries - 1)], sizeof(desc));
 		if (!(desc.key_flags & EFA_RECV_FIRST) != (recv->num_sge > 0))

@@ -13,10 +13,12 @@ struct simhca_efa_limits simhca_efa_limits(const struct simhca_device *device)
 
 	return (struct simhca_efa_limits){
 		.max_send_wr = config->max_qp_wr,
-		/* One option lowers both. */
+		/* One option lowers both, and another both numbers of buffers. */
 		.max_recv_wr =
 			config->max_qp_wr < SIMHCA_EFA_SQ_WR ? config->max_qp_wr : SIMHCA_EFA_RQ_WR,
-		.max_sge = config->max_sge,
+		.max_send_sge = config->max_sge,
+		.max_recv_sge =
+			config->max_sge < SIMHCA_EFA_SGES ? config->max_sge : SIMHCA_EFA_RECV_SGES,
 		.max_inline = config->max_inline,
 		.max_inline_wide = generation >= 3 && config->max_inline == SIMHCA_EFA_INLINE
 					   ? SIMHCA_EFA_INLINE_WIDE
@@ -25,6 +27,9 @@ struct simhca_efa_limits simhca_efa_limits(const struct simhca_device *device)
 		.max_rdma = generation >= 2 ? config->efa_rdma : 0,
 	};
 }
+
+static_assert(SIMHCA_EFA_RQ_WR <= EFA_RING_MOST && SIMHCA_EFA_SQ_WR <= EFA_RING_MOST,
+	      "what a doorbell says is how many are new");
 
 static int check_ring(const char *name, uint32_t bytes, uint32_t entry, uint32_t most,
 		      struct simhca_why *why)
@@ -64,7 +69,7 @@ static int check_qp(const struct simhca_context *context, const struct simhca_ef
 
 	if (!ret)
 		ret = check_ring("RQ", req->rq_bytes, sizeof(struct efa_recv_desc),
-				 SIMHCA_EFA_RQ_WR * SIMHCA_EFA_SGES, why);
+				 SIMHCA_EFA_RQ_WR, why);
 	if (ret)
 		return ret;
 	if (req->unsolicited && (!req->srd || efa_generation(context) < 3))
@@ -76,14 +81,15 @@ static int check_qp(const struct simhca_context *context, const struct simhca_ef
 				  "WQEs of 128 bytes are of generation 3 on, where --max-inline is "
 				  "not lowered");
 	if (caps->max_send_wr > most.max_send_wr || caps->max_recv_wr > most.max_recv_wr ||
-	    caps->max_send_sge > most.max_sge || caps->max_recv_sge > most.max_sge ||
+	    caps->max_send_sge > most.max_send_sge || caps->max_recv_sge > most.max_recv_sge ||
 	    caps->max_inline > most_inline)
 		return simhca_why(why, EINVAL,
 				  "max_send_wr %u, max_recv_wr %u, max_send_sge %u, max_recv_sge "
 				  "%u, max_inline_data %u: at most %u, %u, %u, %u, %u",
 				  caps->max_send_wr, caps->max_recv_wr, caps->max_send_sge,
 				  caps->max_recv_sge, caps->max_inline, most.max_send_wr,
-				  most.max_recv_wr, most.max_sge, most.max_sge, most_inline);
+				  most.max_recv_wr, most.max_send_sge, most.max_recv_sge,
+				  most_inline);
 	return 0;
 }
 

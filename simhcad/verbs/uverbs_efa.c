@@ -56,8 +56,8 @@ static int query_device_ex(struct uverbs_call *call)
 	const struct efa_ibv_ex_query_device_resp out = {
 		.max_sq_wr = most.max_send_wr,
 		.max_rq_wr = most.max_recv_wr,
-		.max_sq_sge = (uint16_t)most.max_sge,
-		.max_rq_sge = (uint16_t)most.max_sge,
+		.max_sq_sge = (uint16_t)most.max_send_sge,
+		.max_rq_sge = (uint16_t)most.max_recv_sge,
 		.max_rdma_size = most.max_rdma,
 		.device_caps = caps_of(generation),
 	};

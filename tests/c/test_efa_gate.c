@@ -156,6 +156,14 @@ static void test_recv(void **state)
 	ring[0].key_flags = EFA_RECV_FIRST | EFA_RECV_LAST;
 	assert_int_equal(efa_judge_recv(ring, 4, 3, 2, &recv), 0);
 	assert_int_equal(efa_judge_recv(ring, 4, 1, 4, &recv), 0);
+	/* It has four; it does not end by then. */
+	for (int i = 0; i < 4; i++)
+		ring[i] =
+			(struct efa_recv_desc){ .length = 1, .key_flags = i ? 0 : EFA_RECV_FIRST };
+	assert_int_equal(efa_judge_recv(ring, 4, 0, 4, &recv), 0);
+	ring[3].key_flags = EFA_RECV_LAST;
+	assert_int_equal(efa_judge_recv(ring, 4, 0, 4, &recv), 4);
+	assert_int_equal(recv.length, 4);
 }
 
 static void test_doorbell(void **state)
@@ -167,6 +175,11 @@ static void test_doorbell(void **state)
 	assert_int_equal(posted, 5);
 	assert_false(efa_posted(&doorbell, 0xfffa, 8, &posted));
 	assert_false(efa_posted(&doorbell, 4, 8, &posted));
+	/* The largest ring, which is full; a driver that had one more would have posted too much. */
+	atomic_store(&doorbell, 0x1fffe + EFA_RING_MOST);
+	assert_true(efa_posted(&doorbell, 0xfffe, EFA_RING_MOST, &posted));
+	assert_int_equal(posted, EFA_RING_MOST);
+	assert_false(efa_posted(&doorbell, 0xfffd, EFA_RING_MOST, &posted));
 }
 
 int main(void)

@@ -290,6 +290,66 @@ static void receives_are_counted_on(void **state)
 	assert_int_equal(qp->rq_ci, UINT16_MAX + 1);
 }
 
+/* So many as fit into the CQEs' ring, until all have come; each has the number of its receive, in order. */
+static void exchange(struct world *world, struct efa_end *end, uint16_t sends, uint16_t *next)
+{
+	struct efa_qp *qp = end->qp[0];
+	uint32_t seen = 0;
+	struct efa_cqe cqe;
+
+	for (uint16_t n = 0; n < sends; n++)
+		efa_post_send(end, qp, qp, n);
+	while (seen < 2u * sends) {
+		efa_let_work(world, end);
+		for (; efa_poll(end, &cqe); seen++) {
+			assert_int_equal(cqe.status, EFA_STATUS_OK);
+			if (cqe.flags & EFA_CQE_RECV)
+				assert_int_equal(cqe.req_id, (*next)++);
+		}
+	}
+}
+
+/* Queues as long as there are: full ones are not taken for empty, also where what a doorbell counts begins anew. */
+static void the_longest_queues(void **state)
+{
+	const struct simhca_efa_qp_request request = {
+		.sq_bytes = SIMHCA_EFA_SQ_WR * sizeof(struct efa_send_wqe),
+		.rq_bytes = SIMHCA_EFA_RQ_WR * sizeof(struct efa_recv_desc),
+		.srd = true,
+		.caps = { SIMHCA_EFA_SQ_WR, SIMHCA_EFA_RQ_WR, 1, 1, 32 },
+	};
+	struct simhca_efa_qp_request longer = request;
+	struct efa_end *end = end_of(*state, 0, SIMHCA_EFA_CQE);
+	struct efa_qp *qp = efa_add_qp(end, &request);
+	struct simhca_efa_qp_reply reply;
+	uint16_t next = 0;
+	struct simhca_why why;
+	bool any_yet;
+
+	efa_start(qp);
+	for (uint32_t round = 0; round < 2; round++) /* at the second a doorbell begins anew */ {
+		for (uint32_t n = 0; n < SIMHCA_EFA_RQ_WR; n++)
+			efa_post_recv(end, qp, (uint16_t)(round * SIMHCA_EFA_RQ_WR + n));
+		assert_int_equal(efa_recvs(qp, &any_yet), SIMHCA_EFA_RQ_WR);
+		for (uint32_t n = 0; n < SIMHCA_EFA_RQ_WR; n += SIMHCA_EFA_SQ_WR)
+			exchange(*state, end, SIMHCA_EFA_SQ_WR, &next);
+		assert_int_equal(efa_recvs(qp, &any_yet), 0);
+	}
+	longer.pd = end->pd;
+	longer.send_cq = longer.recv_cq = end->cq_handle;
+	longer.rq_bytes *= 2;
+	assert_int_equal(-EINVAL,
+			 simhca_efa_create_qp(end->client->context, &longer, &reply, &why));
+	longer.rq_bytes = request.rq_bytes;
+	longer.caps.max_recv_wr++;
+	assert_int_equal(-EINVAL,
+			 simhca_efa_create_qp(end->client->context, &longer, &reply, &why));
+	longer.caps.max_recv_wr--;
+	longer.sq_bytes *= 2;
+	assert_int_equal(-EINVAL,
+			 simhca_efa_create_qp(end->client->context, &longer, &reply, &why));
+}
+
 /* Pages with doorbells are armed by system calls: some in each turn, however many a program has told of. */
 static void arming_has_turns(void **state)
 {
@@ -517,6 +577,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(events_have_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(tools_show_no_more_than_there_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(receives_are_counted_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_longest_queues, setup, teardown),
 		cmocka_unit_test_setup_teardown(arming_has_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_stands_at_a_doorbell_has_time_to_ring, setup,
 						teardown),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The rings of an EFA device: no more is taken for posted than a ring holds; whatever a WQE says, what
+ * The rings of an EFA device: no more is taken for posted than a ring holds, and what a driver has posted is
+ * what is taken, also where it fills the largest ring; whatever a WQE says, what
  * comes out is a message whose bytes its buffers hold, and no longer than the QP's may be; and
  * a receive is of descriptors that were posted, each in a slot of the ring, also if each word there
  * changes from one access to the next.
@@ -8,6 +9,7 @@
  * of: libsimhca/efa/gate.h
  * unwind: 9
  * mutant(more_than_the_ring): s/return \*posted <= entries;/return true;/
+ * mutant(less_than_the_ring): s/ & 0xffffu;/ \& 0x7fffu;/
  * mutant(inline_of_any_length): s/wqe->length > (limits->wide ? EFA_INLINE_WIDE : EFA_INLINE)/false/
  * mutant(buffers_of_any_number): s/if (wqe->length > EFA_SEND_SGES)/if (false)/
  * mutant(wide_for_all): s/limits->wide ? EFA_INLINE_WIDE : EFA_INLINE/EFA_INLINE_WIDE/
@@ -18,7 +20,7 @@
  * mutant(rdma_of_any_length): s/return send->length > limits->max_rdma ?/return false ?/
  * mutant(reads_of_anyone): s/!(writes ? limits->writes : limits->reads)/false/
  * mutant(more_than_posted): s/recv->num_sge == posted ||/false ||/
- * mutant(receive_of_any_number): s/ || recv->num_sge == EFA_SEND_SGES)/)/
+ * mutant(receive_of_any_number): s/ || recv->num_sge == EFA_RECV_SGES)/)/
  * mutant(past_the_ring): s/ & (entries - 1)\]/]/
  */
 #include "proof.h"
@@ -33,7 +35,7 @@ uint64_t nondet_word(void);
 	})
 #include "efa/gate.h"
 
-#define MOST 8u /* entries of a ring; EFA_SEND_SGES are looked at */
+#define MOST 8u /* entries of a ring; EFA_RECV_SGES are looked at */
 
 int main(void)
 {
@@ -42,6 +44,7 @@ int main(void)
 	ANY(uint32_t, rung);
 	ANY(uint16_t, consumed);
 	ANY(uint32_t, ring_entries);
+	ANY(uint32_t, full);
 	ANY(struct efa_wide_wqe, wqe);
 	ANY(struct efa_limits, limits);
 	ANY(uint32_t, which);
@@ -56,6 +59,11 @@ int main(void)
 	assume(is_ring(ring_entries));
 	if (efa_posted(&doorbell, consumed, ring_entries, &posted))
 		prove(posted <= ring_entries, "no more is posted than the ring holds");
+	assume(full <= ring_entries || ring_entries > EFA_RING_MOST);
+	doorbell = consumed + full;
+	if (ring_entries <= EFA_RING_MOST)
+		prove(efa_posted(&doorbell, consumed, ring_entries, &posted) && posted == full,
+		      "what was posted is all there");
 
 	if (efa_judge_send(&wqe.wqe, &limits, &send) == EFA_STATUS_OK) {
 		prove(send.num_sge <= EFA_SEND_SGES, "there is room for the buffers");
@@ -84,10 +92,10 @@ int main(void)
 
 	assume(which < 4 && given <= sizes[which]);
 	taken = efa_judge_recv(&ring[MOST - sizes[which]], sizes[which], at, given, &recv);
-	prove(taken <= given && taken <= EFA_SEND_SGES, "no more are taken than were posted");
+	prove(taken <= given && taken <= EFA_RECV_SGES, "no more are taken than were posted");
 	prove(!taken || taken == recv.num_sge, "all of them are the receive's");
 	length = 0;
-	for (uint32_t i = 0; i < taken && i < EFA_SEND_SGES; i++)
+	for (uint32_t i = 0; i < taken && i < EFA_RECV_SGES; i++)
 		length += recv.sge[i].length;
 	prove(!taken || recv.length == length, "it is as long as they are");
 	return 0;

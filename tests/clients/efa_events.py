@@ -11,7 +11,7 @@ import select
 import sys
 import time
 
-import pyverbs.enums as e
+import verbs_enums as e
 import pyverbs.providers.efa.efa_enums as efa_e
 import pyverbs.providers.efa.efadv as efa
 from pyverbs.addr import AH, AHAttr, GlobalRoute

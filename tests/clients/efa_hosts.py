@@ -10,7 +10,7 @@ work requests fail.
 import signal
 import sys
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import GID
 
 from efa_messages import ROOM, End, expect

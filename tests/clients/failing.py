@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.mr import MR
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QPAttr

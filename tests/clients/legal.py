@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.mr import MR
 from pyverbs.pd import PD

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.addr import AHAttr, GlobalRoute

@@ -10,6 +10,7 @@ import pytest
 
 LACKS = {
     "bookworm": {"srd_writes": "Debian 12 has no RDMA writes over SRD in perftest",
+                 "efa_direct": "Debian 12 has no efa-direct in libfabric",
                  "wide_wqes": "Debian 12 has no wide WQEs in libefa"},
     "trixie": {"dtest": "Debian 13 has no dapl2-utils",
                "wide_wqes": "Debian 13 has no wide WQEs in libefa",
@@ -33,9 +34,14 @@ def codename():
     return found[1] if found else ""
 
 
+def lacks(what):
+    """Why this release lacks it; None: it has it."""
+    return LACKS.get(codename(), {}).get(what)
+
+
 def needs(what):
     """Skips a test in the releases that lack this, and in no other."""
-    reason = LACKS.get(codename(), {}).get(what)
+    reason = lacks(what)
     return pytest.mark.skipif(reason is not None, reason=reason or "")
 
 
@@ -46,6 +52,9 @@ def is_there(what):
     if what == "srd_writes":
         found = subprocess.run(["ib_write_bw", "-c", "SRD"], capture_output=True, text=True, check=False)
         return "only possible in SEND/READ verbs" not in found.stdout + found.stderr
+    if what == "efa_direct":
+        found = subprocess.run(["fi_info", "--version"], capture_output=True, text=True, check=True)
+        return tuple(map(int, re.search(r"libfabric: (\d+)\.(\d+)", found.stdout).groups())) >= (2, 1)
     if what == "wide_wqes":
         library, = {path.resolve() for path in pathlib.Path("/usr/lib").glob("*/libefa.so.1")}
         return int(re.search(r"\.(\d+)\.\d+$", library.name)[1]) >= 60

@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 
-import pyverbs.enums as e
+import verbs_enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context

@@ -358,7 +358,7 @@ static void list_fields(struct scene *scene)
 	}
 	for (unsigned int i = 0; i < 2; i++) {
 		if (qp_of(scene, i)->rq_entries) /* more than a receive may have */
-			list_receive(scene, sides[i], qp_of(scene, i), EFA_SEND_SGES);
+			list_receive(scene, sides[i], qp_of(scene, i), EFA_RECV_SGES);
 		list_cq(scene, sides[i], scene->efa[i]->cq);
 	}
 }
@@ -571,7 +571,7 @@ static bool receives_refused(const struct efa_qp *qp)
 	count = efa_judge_recv(qp->rq, qp->rq_entries, qp->rq_ci, posted, &recv);
 	for (uint32_t i = 0; i < count; i++)
 		bytes += recv.sge[i].length;
-	if (count > posted || count > EFA_SEND_SGES || (count && recv.length != bytes))
+	if (count > posted || count > EFA_RECV_SGES || (count && recv.length != bytes))
 		caught("a receive has more than was posted");
 	return !count;
 }

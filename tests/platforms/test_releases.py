@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 The two commands of the README in each Debian release, as root and as a user: the demo, and the
-suites that do not need programs of others. SIMHCA_PLATFORMS=short leaves out most.
+suites that do not need programs of others; and the release's programs for EFA. SIMHCA_PLATFORMS=short leaves out
+most.
 """
 import fnmatch
 import os
@@ -22,6 +23,11 @@ TIME_LIMIT = 2400  # seconds for a suite; it has limits of its own
 SHORT_FORM = os.environ.get("SIMHCA_PLATFORMS") == "short"
 GROUPS = ("build", "demo", "proofs") if SHORT_FORM else ("build", "demo", "test")
 
+# In a tree as scripts/test leaves it, or a fresh one.
+EFA = """\
+cmake --preset release >/dev/null && cmake --build --preset release >/dev/null &&
+/usr/bin/python3 -m pytest -v --junitxml=build/test-logs/efa.xml tests/clients/test_efa.py tests/clients/test_releases.py"""
+
 # What may skip in unit and python: release-user, and what the test and its reason say; a C test gives
 # none but its name. upstream has a list of its own, tests/upstream/skips.
 SKIPS = [
@@ -36,6 +42,9 @@ SKIPS = [
     ("*", "userfaultfd that holds up its own accesses"),
     ("*", "two huge pages are needed"),
     ("*", "another_cpus_thread_is_invited"), # needs the CPUs 0 and 1
+    # Of a release's programs for EFA.
+    ("*", r"Debian \d+ has no "),
+    ("[ts]*", "libfabric 2.1 and newer over its fabric efa"),
     # For root.
     ("*-user", "raw packets are for CAP_NET_RAW"),
     ("*-user", "for root alone"),
@@ -56,9 +65,9 @@ def cases(*whats):
             if is_in_this_form(release, user, what)]
 
 
-def script(tree, user, *argv):
+def script(tree, user, *argv, name=None):
     """Runs one of our scripts as a newcomer does; what it printed, and its exit status."""
-    log = LOGS / f"{tree.release}-{user}-{'-'.join(map(os.path.basename, argv))}.log"
+    log = LOGS / f"{tree.release}-{user}-{name or '-'.join(map(os.path.basename, argv))}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w", encoding="utf-8") as output:
         done = subprocess.run(
@@ -103,6 +112,13 @@ def skipped(report):
             yield test, reason
 
 
+def expect_legal_skips(release, user, found):
+    legal = [reason for where, reason in SKIPS if fnmatch.fnmatchcase(f"{release}-{user}", where)]
+    unlisted = [(test, reason) for report in found for test, reason in skipped(report)
+                if not any(re.search(one, f"{test} {reason}") for one in legal)]
+    assert not unlisted, "skips for a reason that SKIPS does not have"
+
+
 @pytest.mark.parametrize("release, user", cases("demo"))
 def test_demo(release, user, trees, table, record_property):
     """Each program of the demo has measured something."""
@@ -127,7 +143,16 @@ def test_suite(release, user, suite, trees, table, record_property):
     assert int(counted[1]) > 50, end_of(text)
     if suite == "upstream":
         return  # it has a list of its own, and holds its skips against that
-    legal = [reason for where, reason in SKIPS if fnmatch.fnmatchcase(f"{release}-{user}", where)]
-    unlisted = [(test, reason) for report in found for test, reason in skipped(report)
-                if not any(re.search(one, f"{test} {reason}") for one in legal)]
-    assert not unlisted, "skips for a reason that SKIPS does not have"
+    expect_legal_skips(release, user, found)
+
+
+@pytest.mark.parametrize("release, user", cases("efa"))
+def test_efa(release, user, trees, table, record_property):
+    """libefa, perftest, libfabric and Open MPI of the release drive --model efa."""
+    tree = trees(release, "build", "efa")
+    text, status = script(tree, user, "sh", "-c", EFA, name="efa")
+    counted = re.search(r"(\d+) passed", text)
+    table(release, user, "rdma-core", version(tree, record_property))
+    table(release, user, "efa", counted[1] if counted and not status else "failed")
+    assert status == 0 and counted and int(counted[1]) > 30, end_of(text)
+    expect_legal_skips(release, user, reports(tree, user, "efa"))
