@@ -153,8 +153,8 @@ def test_program_of_musl(system, tmp_path):
     system.install("musl")
     (system.path / "debs/musl-client").write_bytes((tmp_path / "client").read_bytes())
     (system.path / "debs/musl-client").chmod(0o755)
-    said = system.run("simhca", "run", "--", "/debs/musl-client", user=True).stdout
-    assert said == "no device\n"
+    for show, expected in ("auto", "a device\n"), ("preload", "no device\n"):
+        assert expected in system.run("simhca", "run", "--show", show, "--", "/debs/musl-client", user=True).stdout
     system.shell("apt-get -q -y purge musl >/dev/null")
 
 
