@@ -2,11 +2,11 @@
 /*
  * mmap() of an open device. All other mappings of the program come by here, too.
  *
- * Caches of registered memory, such as Open MPI's and libfabric's, have themselves told of mappings: they overwrite
- * the beginning of what dlsym() calls mmap with a jump to their own code, which makes the system call, and the
- * device would not be mapped any more. So it is not here that dlsym() leads: libraries are bound to a symbol of a
- * version, and dlsym() takes default versions only, of which these hooks have none. What is overwritten
- * is libc's, which is behind them.
+ * Caches of registered memory, such as Open MPI's and libfabric's, want to know of each mapping: they overwrite the
+ * beginning of what dlsym() calls mmap with a jump to code of theirs, which makes the system call by itself. So there
+ * are two hooks. Programs and libraries are bound to a symbol of libc's version, by which they get the first one. It
+ * maps devices, and leaves all else to the second one, which dlsym() finds, as it takes default versions only. The
+ * second one also maps devices, for AddressSanitizer, whose mmap() stands before all others and calls that one.
  */
 #include <sys/mman.h>
 
@@ -32,19 +32,37 @@ static bool is_device(int flags, int fd)
 #else
 #define VERSION "GLIBC_2.27"
 #endif
-#define VERSIONED_HOOK(ret, name, ...)                                                             \
-	__attribute__((visibility("default"))) ret simhca_hook_##name(__VA_ARGS__);                \
-	__asm__(".symver simhca_hook_" #name "," #name "@" VERSION);                               \
-	ret simhca_hook_##name(__VA_ARGS__)
 
-VERSIONED_HOOK(void *, mmap, void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+#define MAPPING void *addr, size_t size, int prot, int flags, int fd, off_t offset
+
+HOOK(void *, mmap, MAPPING)
 {
 	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
 				    : REAL(mmap)(addr, size, prot, flags, fd, offset);
 }
 
-VERSIONED_HOOK(void *, mmap64, void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+HOOK(void *, mmap64, MAPPING)
 {
 	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
 				    : REAL(mmap64)(addr, size, prot, flags, fd, offset);
+}
+
+/* volatile: a call, whose beginning may be another one than was compiled. */
+static void *(*volatile found_by_dlsym)(MAPPING) = hook_mmap;
+static void *(*volatile found_by_dlsym64)(MAPPING) = hook_mmap64;
+
+__attribute__((visibility("default"))) void *simhca_hook_mmap(MAPPING);
+__asm__(".symver simhca_hook_mmap,mmap@" VERSION);
+void *simhca_hook_mmap(MAPPING)
+{
+	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
+				    : found_by_dlsym(addr, size, prot, flags, fd, offset);
+}
+
+__attribute__((visibility("default"))) void *simhca_hook_mmap64(MAPPING);
+__asm__(".symver simhca_hook_mmap64,mmap64@" VERSION);
+void *simhca_hook_mmap64(MAPPING)
+{
+	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
+				    : found_by_dlsym64(addr, size, prot, flags, fd, offset);
 }

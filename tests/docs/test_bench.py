@@ -38,9 +38,9 @@ def test_commands():
     assert not behind & {what for what, value, must, _ in lines if float(value) < float(must) - 0.1}
 
 
+@pytest.mark.skipif(not os.environ.get("SIMHCA_SOAK"), reason="hundreds of threads that poll leave no CPU to other tests: scripts/test soak")
 def test_threads():
-    # Hundreds of threads that poll would have all of the CPUs.
-    command = ["nice", "-n", "19", ROOT / "scripts" / "bench", "threads", "--runs", "1", "--json", "--build", os.environ["SIMHCA_BUILD"]]
+    command = [ROOT / "scripts" / "bench", "threads", "--runs", "1", "--json", "--build", os.environ["SIMHCA_BUILD"]]
     done = subprocess.run(command, stdout=subprocess.PIPE, timeout=300, check=True)
     rows = json.loads(done.stdout)["tests"]
     assert [row["test"] for row in rows] == [row.name for row in table.THREADS]
