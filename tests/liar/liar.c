@@ -19,7 +19,7 @@
 #include "liar.h"
 
 #define TICK_US 10000
-#define MOST_TICKS 6	 /* of CPU time that one lie takes */
+#define MOST_TICKS 10	 /* of CPU time that one lie takes */
 #define MOST_ROUNDS 500	 /* of the engine until an honest message has come */
 #define HISTORY 16	 /* lies from one renewal to the next, at most */
 #define MOST_TOGETHER 16 /* lies without a pause between them */
@@ -45,7 +45,7 @@ static void stop_ticks(void)
 {
 	const struct itimerval none = { { 0, 0 }, { 0, 0 } };
 
-	setitimer(ITIMER_PROF, &none, NULL);
+	setitimer(ITIMER_VIRTUAL, &none, NULL);
 }
 
 static void print_lies(void)
@@ -95,7 +95,10 @@ static void on_signal(int number)
 	raise(number);
 }
 
-/* Of CPU time, so that it does not matter how busy the machine is. */
+/*
+ * Of our own CPU time, so that it matters neither how busy the machine is, nor how long its kernel takes
+ * for pages that are touched first, as each scene has many.
+ */
 static void on_tick(int number)
 {
 	static sig_atomic_t last;
@@ -124,8 +127,8 @@ static void watch(bool ticks)
 	signal(SIGABRT, on_signal);
 	if (!ticks)
 		return;
-	signal(SIGPROF, on_tick);
-	setitimer(ITIMER_PROF, &tick, NULL);
+	signal(SIGVTALRM, on_tick);
+	setitimer(ITIMER_VIRTUAL, &tick, NULL);
 }
 
 /* ------------------------------------------------------------------------ an honest pair */
