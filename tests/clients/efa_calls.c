@@ -24,20 +24,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "efa_must.h"
+
 #define LONG ((size_t)100000) /* more than one message of the device */
 #define SHORT ((size_t)3000)
 #define TIME_LIMIT 60 /* seconds */
 #define MOST 64	      /* completions that were not asked for yet */
 #define DATA 0x12345678u
-
-#define must(call)                                                                                 \
-	do {                                                                                       \
-		int ret_ = (int)(call);                                                            \
-		if (ret_) {                                                                        \
-			fprintf(stderr, #call ": %s\n", fi_strerror(-ret_));                       \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 #define expect(condition)                                                                          \
 	do {                                                                                       \

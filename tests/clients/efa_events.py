@@ -68,11 +68,27 @@ class End:
         return bool(select.select([self.fd], [], [], seconds)[0])
 
     def wait(self):
-        """As a program that sleeps does: takes the event, arms again, and then polls all there is."""
-        self.channel.get_cq_event(self.cq)
-        self.cq.ack_events(1)
-        self.cq.req_notify()
-        return self.poll()
+        """
+        As a program that sleeps does: takes the event, arms again, and then polls all there is. The device may see
+        that it is armed before it sees that all was polled: that raises an event for nothing new.
+        """
+        found = 0
+        while not found:
+            self.channel.get_cq_event(self.cq)
+            self.cq.ack_events(1)
+            self.cq.req_notify()
+            found = self.poll()
+        return found
+
+    def has_nothing(self):
+        """Whether no completion is left, nor an event, but for one of what has been polled."""
+        while self.has_event(0.2):
+            self.channel.get_cq_event(self.cq)
+            self.cq.ack_events(1)
+            if self.poll():
+                return False
+            self.cq.req_notify()
+        return not self.poll()
 
     def poll(self):
         found = 0
@@ -116,7 +132,7 @@ def one_by_one(here, there):
         here.send(there.qp.qp_num)
         if here.wait() != 1 or there.wait() != 1:
             return False
-    return not here.has_event(0.2) and not there.has_event(0)
+    return here.has_nothing() and there.has_nothing()
 
 
 def not_armed(here, there):

@@ -22,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "efa_must.h"
+
 #define MOST ((size_t)200000)
 #define TIME_LIMIT 60 /* seconds */
 
@@ -43,15 +45,6 @@ static struct fid_mr *mr;
 static fi_addr_t peer;
 static uint8_t
 	*memory; /* what comes in, what goes out, and a byte for what only tells of something */
-
-#define must(call)                                                                                 \
-	do {                                                                                       \
-		int ret_ = (int)(call);                                                            \
-		if (ret_) {                                                                        \
-			fprintf(stderr, #call ": %s\n", fi_strerror(-ret_));                       \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 static void open_all(void)
 {
