@@ -24,45 +24,41 @@ static bool is_device(int flags, int fd)
 	       device_of_fd(fd, &device) && !device_is_rdma_cm(&device) && !device_is_umad(&device);
 }
 
-/* Of mmap() in libc: the first of the architecture. */
+/* Of mmap() in libc: the first of the architecture. preload.map has the same. */
 #if defined(__x86_64__)
 #define VERSION "GLIBC_2.2.5"
-#elif defined(__aarch64__)
+#elif defined(__s390x__)
+#define VERSION "GLIBC_2.2"
+#elif defined(__aarch64__) || defined(__powerpc64__)
 #define VERSION "GLIBC_2.17"
-#else
+#elif defined(__riscv)
 #define VERSION "GLIBC_2.27"
+#else
+#error "which version of libc did mmap() come with on this architecture?"
 #endif
 
 #define MAPPING void *addr, size_t size, int prot, int flags, int fd, off_t offset
+typedef void *map_function(MAPPING);
 
-HOOK(void *, mmap, MAPPING)
+static void *map(map_function *other, MAPPING)
 {
 	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
-				    : REAL(mmap)(addr, size, prot, flags, fd, offset);
+				    : other(addr, size, prot, flags, fd, offset);
 }
 
-HOOK(void *, mmap64, MAPPING)
-{
-	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
-				    : REAL(mmap64)(addr, size, prot, flags, fd, offset);
-}
+/* The first hook calls the second by a pointer that is volatile: other code may be there by then. */
+#define MAP_HOOKS(name)                                                                            \
+	HOOK(void *, name, MAPPING)                                                                \
+	{                                                                                          \
+		return map(REAL(name), addr, size, prot, flags, fd, offset);                       \
+	}                                                                                          \
+	static map_function *volatile found_##name = hook_##name;                                  \
+	__asm__(".symver simhca_hook_" #name "," #name "@" VERSION);                               \
+	__attribute__((visibility("default"))) map_function simhca_hook_##name;                    \
+	void *simhca_hook_##name(MAPPING)                                                          \
+	{                                                                                          \
+		return map(found_##name, addr, size, prot, flags, fd, offset);                     \
+	}
 
-/* volatile: a call, whose beginning may be another one than was compiled. */
-static void *(*volatile found_by_dlsym)(MAPPING) = hook_mmap;
-static void *(*volatile found_by_dlsym64)(MAPPING) = hook_mmap64;
-
-__attribute__((visibility("default"))) void *simhca_hook_mmap(MAPPING);
-__asm__(".symver simhca_hook_mmap,mmap@" VERSION);
-void *simhca_hook_mmap(MAPPING)
-{
-	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
-				    : found_by_dlsym(addr, size, prot, flags, fd, offset);
-}
-
-__attribute__((visibility("default"))) void *simhca_hook_mmap64(MAPPING);
-__asm__(".symver simhca_hook_mmap64,mmap64@" VERSION);
-void *simhca_hook_mmap64(MAPPING)
-{
-	return is_device(flags, fd) ? driver_map(addr, size, prot, flags, fd, offset)
-				    : found_by_dlsym64(addr, size, prot, flags, fd, offset);
-}
+MAP_HOOKS(mmap)
+MAP_HOOKS(mmap64)

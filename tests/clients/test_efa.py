@@ -5,6 +5,7 @@ say of it is in the suite upstream.
 """
 import json
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -388,6 +389,13 @@ done
 def test_libfabric_calls(efa, tmp_path, fabric, printed):
     """Each kind of libfabric's calls, with its data."""
     assert expect_success(efa.run(compiled(tmp_path, "efa_calls.c", "-lfabric"), fabric, **NO_SHM)).stdout == printed
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="efa_overwritten.c knows no jump of this architecture")
+def test_mmap_is_overwritten(efa, tmp_path):
+    """By who wants to know of mappings: it is told, and the device is mapped nevertheless."""
+    told = expect_success(efa.run(compiled(tmp_path, "efa_overwritten.c", "-D_GNU_SOURCE", "-libverbs"))).stdout
+    assert told == "told\nmapped\n"
 
 
 @NOT_UNDERSTOOD
