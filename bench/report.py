@@ -49,7 +49,8 @@ two that share memory need none.
 WIRE = """## Between hosts
 
 `--wire roce`, two network namespaces joined by a pair of interfaces (mtu 9000), a daemon in each. Beside it is what UDP and TCP do
-across the same pair.
+across the same pair, TCP by blocks as long as the messages (iperf3). *Busy CPUs*: two processes that compute want the CPUs as well. CPU
+is that of both ends, programs and daemons.
 
 """
 EFA = """## EFA

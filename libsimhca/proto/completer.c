@@ -83,7 +83,7 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_usage_signal(qp->usage, signaled);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
-		/* Before the CQE: the program may end as soon as it has that, and its name is gone. */
+		/* Before the CQE: once the program has that it may end, and its name is gone. */
 		simhca_report_send(worker, qp, send, index, &flight, status, reason);
 	}
 	if (signaled)

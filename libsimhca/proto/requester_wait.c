@@ -8,7 +8,7 @@
 #include "qp.h"
 #include "requester.h"
 
-/* Another engine holds the responder: it is asked again soon, and later less often. */
+/* Another engine holds the responder: how long until the next try; after many a longer time. */
 #define BUSY_NS (20 * 1000)
 #define BUSY_MOST 500
 #define BUSY_LONG_NS (1000 * 1000)

@@ -70,9 +70,10 @@ static void look(struct side *side)
 {
 	struct fi_cq_err_entry error = { 0 };
 	struct completion *next = &side->seen[side->count];
-	ssize_t ret = fi_cq_read(side->cq, &next->entry, 1);
+	ssize_t ret;
 
 	expect(side->count < MOST);
+	ret = fi_cq_read(side->cq, &next->entry, 1);
 	if (ret == 1) {
 		next->error = 0;
 		side->count++;
