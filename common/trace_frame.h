@@ -14,6 +14,7 @@ struct trace_frame {
 	uint32_t pid;	 /* of the program that sends it; 0: unknown */
 	uint32_t length; /* bytes of the whole frame, of which some may be left out; 0: the last */
 	char comm[16];	 /* the program's name */
+	char device[64]; /* by which it sends; empty as pid is 0 */
 };
 
 #endif

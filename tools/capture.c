@@ -45,7 +45,7 @@ struct capture {
 	off_t flushed;		   /* bytes of the file that have left the buffer */
 	off_t ends[FLUSH_PACKETS]; /* of the packets that have not, as offsets */
 	unsigned int num_ends;
-	uint8_t known[QPNS / 8]; /* QPs that wishes.pid sends by: answers to it come to them */
+	uint8_t known[QPNS / 8]; /* QPs that what is wished for is sent by: answers come to them */
 	uint8_t bytes[FRAME_MOST];
 };
 
@@ -110,9 +110,10 @@ static bool passes(struct capture *capture, const struct trace_frame *frame)
 
 	if (wishes->qpn && frame->qpn != wishes->qpn && frame->peer_qpn != wishes->qpn)
 		return false;
-	if (!wishes->pid)
+	if (!wishes->pid && !wishes->device)
 		return true;
-	if (frame->pid == wishes->pid) {
+	if ((!wishes->pid || frame->pid == wishes->pid) &&
+	    (!wishes->device || !strncmp(frame->device, wishes->device, sizeof(frame->device)))) {
 		capture->known[qpn / 8] |= (uint8_t)(1 << qpn % 8);
 		return true;
 	}

@@ -28,7 +28,12 @@ struct capture_wishes {
 	uint32_t kinds;	     /* only these: bits by enum capture_kind; 0: all */
 	long long file_size; /* MB; then the next one of the ring is written; 0: there is one */
 	long long files;     /* of the ring: FILE.0, FILE.1, .. */
-	long long pid; /* only what this process sends, and what comes to its QPs then; 0: all */
+	/*
+	 * Only what this process (0: any) sends by this device (NULL: any), and what comes to the
+	 * QPs that have sent so.
+	 */
+	long long pid;
+	const char *device;
 };
 
 /* control: a connection to the daemon (admin_connect()). NULL after a complaint. */

@@ -1,27 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca status: the daemon's devices, and the programs that have them open. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
 #include "report.h"
+#include "table.h"
 #include "tool.h"
 
+/* The first four say whose objects they are; the others count those, in the order of objects[]. */
+static const struct table_column columns[] = {
+	{ "CONTEXT", true, 0, false }, { "PID", true, 0, false },  { "PROGRAM", false, 0, false },
+	{ "MEMORY", false, 3, false }, { "PDS", true, 2, false },  { "MRS", true, 1, false },
+	{ "MWS", true, 2, false },     { "CQS", true, 1, false },  { "QPS", true, 1, false },
+	{ "CARRIED", true, 2, false }, { "SRQS", true, 2, false }, { "AHS", true, 2, false },
+	{ "XRCDS", true, 2, false },   { "DMS", true, 2, false },
+};
+/* Members of "counts". */
 static const char *const objects[] = { "pds",	  "mrs",  "mws", "cqs",	  "qps",
 				       "carried", "srqs", "ahs", "xrcds", "dms" };
 #define OBJECTS (sizeof(objects) / sizeof(objects[0]))
+static_assert(sizeof(columns) / sizeof(columns[0]) == 4 + OBJECTS, "a column for each");
 
-static int width_of(const char *name)
-{
-	return strlen(name) > 6 ? (int)strlen(name) : 6;
-}
-
-static void print_counts(const json_t *owner)
+static void add_counts(struct table *table, const json_t *owner)
 {
 	const json_t *counts = json_object_get(owner, "counts");
 
 	for (size_t i = 0; i < OBJECTS; i++)
-		printf(" %*lld", width_of(objects[i]), report_number(counts, objects[i]));
+		table_add(table, "%lld", report_number(counts, objects[i]));
+}
+
+static void print_contexts(const json_t *device)
+{
+	struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	json_t *context;
+	size_t i;
+
+	if (!table) {
+		complain("out of memory");
+		return;
+	}
+	json_array_foreach(json_object_get(device, "context"), i, context)
+	{
+		table_add(table, "%lld", report_number(context, "id"));
+		table_add(table, "%lld", report_number(context, "pid"));
+		table_add(table, "%s", report_text(context, "comm"));
+		table_add(table, "%s", report_text(context, "memory"));
+		add_counts(table, context);
+	}
+	table_add(table, "%lld", report_number(device, "contexts"));
+	table_add(table, "-");
+	table_add(table, "in all");
+	table_add(table, "-");
+	add_counts(table, device);
+	if (!table_print(stdout, table, table_width(stdout)))
+		complain("out of memory");
+	table_free(table);
 }
 
 /* Yama's, of this host; -1: it has none. */
@@ -70,19 +105,7 @@ static void print_device(const json_t *device)
 			printf("  GID %zu: %s\n", i, json_string_value(gid));
 	}
 
-	printf("  %7s %8s %-15s %-10s", "context", "pid", "command", "memory");
-	for (i = 0; i < OBJECTS; i++)
-		printf(" %*s", width_of(objects[i]), objects[i]);
-	json_array_foreach(json_object_get(device, "context"), i, context)
-	{
-		printf("\n  %7lld %8lld %-15s %-10s", report_number(context, "id"),
-		       report_number(context, "pid"), report_text(context, "comm"),
-		       report_text(context, "memory"));
-		print_counts(context);
-	}
-	printf("\n  %7lld %-35s", report_number(device, "contexts"), "in all");
-	print_counts(device);
-	putchar('\n');
+	print_contexts(device);
 	json_array_foreach(json_object_get(device, "context"), i, context)
 		print_not_attached(context);
 }

@@ -62,6 +62,7 @@ static int run(struct asked *asked, char **words)
 
 	wishes.pid = asked->filter.pid;
 	wishes.qpn = asked->filter.qpn;
+	wishes.device = asked->filter.device;
 	if (!wishes.file) {
 		complain("--write FILE is missing: the capture, or - for standard output");
 		return usage;
@@ -122,7 +123,7 @@ const struct command trace_subcommand = {
 	.status = "0 when that was done; 1 if no daemon runs, or FILE cannot be written; 2 for\n"
 		  "wrong options. With a COMMAND: as of `simhca run`.",
 	.options = options,
-	.takes = TAKES_PID | TAKES_QP | TAKES_COMMAND,
+	.takes = TAKES_FILTER | TAKES_COMMAND,
 	.completion = COMPLETE_COMMAND,
 	.run = run,
 };

@@ -154,6 +154,7 @@ void tracers_tell(struct tracers *tracers, const struct simhca_frame_facts *fact
 	};
 
 	memcpy(frame.comm, sender->comm, sizeof(frame.comm));
+	memcpy(frame.device, sender->device, sizeof(frame.device));
 	pthread_mutex_lock(&tracers->lock);
 	for (int i = 0; i < TRACERS_MOST; i++) {
 		struct tracer *tracer = &tracers->tracer[i];

@@ -102,9 +102,9 @@ def test_status_text(started):
     assert f"pid {started.daemon_pid()}" in head and str(started.runtime) in head and not empty
     assert device.startswith("simhca0: Ethernet, ACTIVE, netdev lo, mtu 4096")
     table = [line.split() for line in rest if not line.startswith("  GID")]
-    assert table[0] == "context pid command memory pds mrs mws cqs qps carried srqs ahs xrcds dms".split()
+    assert table[0] == "CONTEXT PID PROGRAM MEMORY PDS MRS MWS CQS QPS CARRIED SRQS AHS XRCDS DMS".split()
     assert table[1] == "7 4242 pingpong agent 1 2 0 3 4 3 0 5 6 7".split()
-    assert table[2] == "1 in all 1 2 0 3 4 3 0 5 6 7".split()
+    assert table[2] == "1 - in all - 1 2 0 3 4 3 0 5 6 7".split()
 
 
 def test_status_json(started):
