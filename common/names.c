@@ -238,6 +238,7 @@ const char *name_of_command(uint32_t command)
 		NAME(SIMHCA_CMD_, UVERBS_WRITE);
 		NAME(SIMHCA_CMD_, UVERBS_MAP);
 		NAME(SIMHCA_CMD_, UVERBS_WATCH);
+		NAME(SIMHCA_CMD_, MAP_REGION);
 	case SIMHCA_CMD_COUNT:
 		break;
 	}

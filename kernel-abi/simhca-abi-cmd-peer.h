@@ -79,4 +79,26 @@ struct simhca_attach_peer_reply {
 	uint32_t writer, peer_writer;
 };
 
+/*
+ * MAP_REGION: a region whose entry of the protection table has a number in `file`, for who is to map it: an
+ * own one, that the sender itself has registered in the QP's PD; or one of the peer that the QP is
+ * attached to, that the process of the secret has registered in the PD of the peer, or of its
+ * receives. One descriptor in the reply: the file, which cannot shrink. It can be written to if
+ * the region grants LOCAL_WRITE.
+ */
+struct simhca_map_region_req {
+	uint32_t qp;
+	uint32_t dest_qpn; /* UD, and so is av: whose peer it is */
+	struct simhca_av av;
+	uint32_t key;
+	uint32_t own; /* 1: the sender's; 0: the peer's */
+};
+struct simhca_map_region_reply {
+	uint64_t offset; /* of the region's first byte in the file */
+	uint64_t length; /* bytes */
+	uint32_t file;	 /* as struct simhca_mpt has it */
+	uint32_t access; /* enum simhca_access, of the region */
+};
+SIMHCA_ABI_SIZE(struct simhca_map_region_reply, 24);
+
 #endif

@@ -365,20 +365,26 @@ struct simhca_mpt {
 	uint64_t length;	/* bytes */
 	uint64_t addr;		/* first address in the owner's memory; 0 with a page list */
 	/* ordinary regions: the number of the address space that they lie in; 0: only the device
-	   has its way to their memory */
+	   has its way to their memory; below SIMHCA_MM_SLOTS: they lie in a file (`file`), and this
+	   is the slot of that */
 	uint32_t mm;
 	_Atomic uint32_t valid; /* fast-register regions: registered; windows: bound; else 1 */
 	_Atomic uint32_t qpn;	/* type 2 windows: the QP that it is bound to; 0: none */
 	uint32_t bound;		/* regions: windows bound to it; windows: the region's key index */
-	uint32_t pages;		/* fast-register regions: length of the longest page list */
-	uint32_t page_shift;	/* fast-register regions: pages of 2^n bytes */
+	union {
+		uint32_t pages; /* fast-register regions: length of the longest page list */
+		/* ordinary regions: the number by which programs that have mapped the region
+		   (MAP_REGION) know it, which no other one had before; 0: it cannot be mapped */
+		uint32_t file;
+	};
+	uint32_t page_shift; /* fast-register regions: pages of 2^n bytes */
 };
 SIMHCA_ABI_SIZE(struct simhca_mpt, 64);
 SIMHCA_ABI_AT(struct simhca_mpt, valid, 44);
 
 /*
- * What the number of an address space says: which of the processes on which atomics are done it is.
- * Some may share a slot.
+ * What the number of an address space says: which of the processes, or files, on which atomics are
+ * done it is. Some may share a slot. Those of processes are SIMHCA_MM_SLOTS at least.
  */
 #define SIMHCA_MM_SLOTS 512
 #define SIMHCA_MM_SLOT(mm) ((mm) & (SIMHCA_MM_SLOTS - 1))

@@ -40,6 +40,12 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		       struct simhca_attach_peer_reply *reply, struct simhca_attached *attached,
 		       struct simhca_why *why);
 /*
+ * A region that the sender, whose memory is mm, may map. *fd: to pass on, and the model's.
+ */
+int simhca_map_region(struct simhca_context *context, const struct simhca_mm *mm,
+		      const struct simhca_map_region_req *req,
+		      struct simhca_map_region_reply *reply, int *fd, struct simhca_why *why);
+/*
  * The devices are about to end, and their programs go on: no step begins any more. False: one is under
  * way, and this is to be called again. Contexts are destroyed after that, as their programs' steps
  * are taken for those of programs that have ended.

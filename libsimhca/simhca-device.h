@@ -190,6 +190,7 @@ struct simhca_device_config {
 	bool fast_path;		   /* programs may run steps of their QPs (simhca-abi-fastpath.h) */
 	bool slot_data;		   /* small messages may stay in their receives' slots */
 	uint32_t own_segments;	   /* fast path: of QPs and CQs, in descriptors; 0: no limit */
+	uint32_t kept_files;	   /* fast path: of regions, in descriptors; 0: no limit */
 	uint32_t fault_latency_us; /* what each page fault takes, besides what it takes */
 	bool odp_checks;	   /* look for on-demand pages at each access, though events tell */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_ah; /* 0: the ABI's limit */

@@ -44,10 +44,12 @@ int simhca_alloc_dm(struct simhca_context *context, const struct simhca_alloc_dm
 int simhca_import_dm(struct simhca_context *context, uint32_t handle, struct simhca_dm_reply *reply,
 		     int *fd, struct simhca_why *why);
 int simhca_free_dm(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
-int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_reg_dm_mr_req *req,
-		     struct simhca_reg_mr_reply *reply, struct simhca_why *why);
+/* These two: owner is the sender's memory, or NULL if that is unknown. */
+int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_mm *owner,
+		     const struct simhca_reg_dm_mr_req *req, struct simhca_reg_mr_reply *reply,
+		     struct simhca_why *why);
 /* The descriptor stays the caller's. */
-int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
+int simhca_reg_dmabuf_mr(struct simhca_context *context, const struct simhca_mm *owner, int fd,
 			 const struct simhca_reg_dmabuf_mr_req *req,
 			 struct simhca_reg_mr_reply *reply, struct simhca_why *why);
 

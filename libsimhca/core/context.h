@@ -56,6 +56,7 @@ struct simhca_context {
 	uint32_t doorbell_hint;
 	_Atomic uint32_t doorbell_slots; /* those from here on have never been a QP's */
 	uint64_t dm_used;		 /* bytes of on-chip memory */
+	uint32_t kept_files;		 /* regions whose file is kept open for programs to map */
 	struct simhca_advice *advices;	 /* under faults.lock */
 	uint32_t num_advices;
 	uint64_t next_advice;

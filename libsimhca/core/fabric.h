@@ -50,7 +50,7 @@ struct simhca_fabric {
 	atomic_bool injects;			   /* there are rules of faults: */
 	struct simhca_inject *inject;		   /* inject/inject.h */
 	struct simhca_wire *wire;		   /* what it has */
-	uint32_t next_context_id, next_mm, next_mm_slot;
+	uint32_t next_context_id, next_mm, next_mm_slot, next_file;
 	struct simhca_steps *steps;		     /* that programs run (steps.h); under lock */
 	_Atomic uint32_t by_device[SIMHCA_MM_SLOTS]; /* as all devices have it; under lock */
 	struct simhca_atomicity *atomicities;	     /* control functions only */

@@ -131,10 +131,10 @@ bool simhca_steps_are_with(const struct simhca_steps *steps, uint32_t context)
 	return are;
 }
 
-/* Whether they touch the memory of that process. */
+/* Whether they touch the memory of that process; 0: files, which any may have mapped. */
 static bool touch(const struct simhca_steps *steps, pid_t pid)
 {
-	bool do_so = false;
+	bool do_so = !pid;
 
 	for (uint32_t i = 0; i < steps->num_with && !do_so; i++)
 		do_so = steps->with[i].pid == pid || steps->with[i].peer_pid == pid;

@@ -79,7 +79,7 @@ void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context);
 void simhca_steps_end_with(struct simhca_fabric *fabric, pid_t pid);
 /* Whether no program that lives is in a step. After they were ended it stays so. */
 bool simhca_steps_are_over(struct simhca_fabric *fabric);
-/* Those under way that touch the memory of a process; to be freed. NULL: out of memory. */
+/* Those under way that touch the memory of a process, or (0) a file; to be freed. NULL: out of memory. */
 struct simhca_steps_seen *simhca_steps_see(struct simhca_fabric *fabric, pid_t pid);
 /* Whether they have ended since. Does not wait. */
 bool simhca_steps_passed(struct simhca_fabric *fabric, const struct simhca_steps_seen *seen);

@@ -84,6 +84,9 @@ static bool begin(struct simhca_atomicity *atomicity)
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
 	struct simhca_writers *there;
 
+	/* Programs that have a file mapped write there by plain stores, beside which no atomic is one. */
+	if (!atomicity->pid)
+		atomic_store(&exclusive->by_device, true);
 	if (!exclusive->begun && !atomic_load(&exclusive->by_device)) {
 		if (pthread_rwlock_trywrlock(&atomicity->lock))
 			return false;
@@ -117,8 +120,9 @@ static bool have_ended(struct simhca_atomicity *atomicity)
 	if (simhca_now_ns() - exclusive->seen_ns <= STAYS_NS)
 		return false;
 	simhca_log(atomicity->fabric, SIMHCA_LOG_WARNING,
-		   "a program has stayed in a step that writes to the memory of process %d for a "
-		   "second: atomics there do not wait for it, and are not atomic if it goes on",
+		   "a program has stayed in a step that writes to the memory of process %d, or (0) "
+		   "to a file, for a second: atomics there do not wait for it, and are not atomic "
+		   "if it goes on",
 		   (int)atomicity->pid);
 	return true;
 }
@@ -130,8 +134,6 @@ bool simhca_is_exclusive(struct simhca_atomicity *atomicity)
 
 	/* acquire: the accesses of those steps are over. */
 	if (__builtin_expect(atomic_load_explicit(&exclusive->yes, memory_order_acquire), 1))
-		return true;
-	if (!atomicity->pid) /* programs write to no files */
 		return true;
 	if (pthread_mutex_trylock(&exclusive->lock))
 		return false;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <fcntl.h>
-#include <stdbool.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "file_kind.h"
@@ -58,4 +59,28 @@ enum simhca_file_kind simhca_file_kind(int fd)
 	if (!strncmp(target, "/dmabuf:", strlen("/dmabuf:")) && has_exporter(fd))
 		return SIMHCA_FILE_DMABUF;
 	return SIMHCA_FILE_OTHER;
+}
+
+/* False if it cannot be told. */
+static bool kernel_overcommits(void)
+{
+	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	char mode = '2';
+
+	if (fd < 0)
+		return false;
+	if (read(fd, &mode, 1) != 1)
+		mode = '2';
+	close(fd);
+	return mode != '2';
+}
+
+bool simhca_file_never_fails(int fd)
+{
+	struct statfs fs;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	/* Files of a tmpfs that is mounted, which has a size, can have no such seal. */
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstatfs(fd, &fs) &&
+	       fs.f_type == TMPFS_MAGIC && kernel_overcommits();
 }

@@ -10,6 +10,8 @@
 #ifndef LIBSIMHCA_FILE_KIND_H
 #define LIBSIMHCA_FILE_KIND_H
 
+#include <stdbool.h>
+
 enum simhca_file_kind {
 	SIMHCA_FILE_OTHER,	 /* nothing may be done with it but to have it closed */
 	SIMHCA_FILE_UNIX_SOCKET, /* with a connection: sendmsg() with MSG_DONTWAIT, shutdown() */
@@ -19,5 +21,13 @@ enum simhca_file_kind {
 };
 
 enum simhca_file_kind simhca_file_kind(int fd);
+
+/*
+ * Whether no access to a mapping of a file that lies in memory can fail, which would be a signal, whatever its
+ * owner does from now on: a memfd of ordinary pages that cannot shrink. A hole in one of hugetlbfs
+ * needs a huge page when it is accessed, and there may be none; and where the kernel overcommits no memory
+ * (vm.overcommit_memory=2), any hole may find none.
+ */
+bool simhca_file_never_fails(int fd);
 
 #endif

@@ -15,6 +15,7 @@
 #include "core/context.h"
 #include "dma/dma.h"
 #include "key.h"
+#include "mappable.h"
 #include "mr.h"
 #include "simhca-device.h"
 #include "simhca-verbs.h"
@@ -136,8 +137,9 @@ int simhca_free_dm(struct simhca_context *context, uint32_t handle, struct simhc
 	return 0;
 }
 
-int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_reg_dm_mr_req *req,
-		     struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_mm *owner,
+		     const struct simhca_reg_dm_mr_req *req, struct simhca_reg_mr_reply *reply,
+		     struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	struct simhca_dm *dm = pd ? simhca_object(context, SIMHCA_OBJ_DM, req->dm, why) : NULL;
@@ -170,6 +172,7 @@ int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_reg_dm_
 	region->mpt->access = req->access;
 	region->mpt->addr = req->offset;
 	region->mpt->length = req->length;
+	simhca_region_make_mappable(context, region, owner, dm->fd, req->offset, true);
 	reply->lkey = reply->rkey = region->mpt->key;
 	simhca_key_publish(region, SIMHCA_MPT_MR);
 	return 0;

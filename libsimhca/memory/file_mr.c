@@ -16,6 +16,7 @@
 #include "dma/dma.h"
 #include "dma/file_kind.h"
 #include "key.h"
+#include "mappable.h"
 #include "mr.h"
 #include "simhca-device.h"
 #include "simhca-verbs.h"
@@ -81,7 +82,7 @@ static int check(int fd, const struct simhca_reg_dmabuf_mr_req *req, struct simh
 	return 0;
 }
 
-int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
+int simhca_reg_dmabuf_mr(struct simhca_context *context, const struct simhca_mm *owner, int fd,
 			 const struct simhca_reg_dmabuf_mr_req *req,
 			 struct simhca_reg_mr_reply *reply, struct simhca_why *why)
 {
@@ -118,6 +119,7 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, int fd,
 	region->mpt->access = req->access;
 	region->mpt->iova = req->iova;
 	region->mpt->length = req->length;
+	simhca_region_make_mappable(context, region, owner, fd, req->offset, false);
 	reply->lkey = reply->rkey = region->mpt->key;
 	simhca_key_publish(region, SIMHCA_MPT_MR);
 	return 0;

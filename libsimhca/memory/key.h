@@ -29,7 +29,14 @@ struct simhca_key {
 	uint64_t first_byte;	   /* fast-register regions: offset into the first page */
 	uint32_t *dm_users;	   /* regions of on-chip memory: its count of them */
 	bool of_file;		   /* the region's mm is its own, and maps a file */
-	struct simhca_odp *odp;	   /* on-demand regions */
+	/* What programs map (mappable.h); owner is 0 if they do not. */
+	struct {
+		int fd;
+		bool borrowed;	 /* somebody else closes it */
+		uint64_t offset; /* of the region's first byte */
+		uint32_t owner;	 /* the number of the memory of the process that registered it */
+	} file;
+	struct simhca_odp *odp;		    /* on-demand regions */
 	struct simhca_watch *_Atomic watch; /* ordinary regions that lint watches */
 };
 

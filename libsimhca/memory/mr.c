@@ -8,6 +8,7 @@
 #include "core/gone.h"
 #include "dma/dma.h"
 #include "key.h"
+#include "mappable.h"
 #include "mr.h"
 #include "paging/odp.h"
 #include "paging/page_map.h"
@@ -253,8 +254,11 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 }
 
 /* The region is out of use: lets go of the memory that is not its process's. */
-static void release_memory(struct simhca_device *device, struct simhca_key *region)
+static void release_memory(struct simhca_context *context, struct simhca_key *region)
 {
+	struct simhca_device *device = context->device;
+
+	simhca_region_forget_file(context, region);
 	if (region->dm_users)
 		(*region->dm_users)--;
 	if (region->of_file) {
@@ -281,7 +285,7 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	simhca_watch_destroy(region->watch);
 	was = as_gone(region->mpt);
 	simhca_gone_add(context->device->gone, &was);
-	release_memory(context->device, region);
+	release_memory(context, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
 	return 0;
 }

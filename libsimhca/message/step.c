@@ -123,14 +123,33 @@ static int look(const struct simhca_step *step, uint32_t peer_state, struct held
 
 /* ------------------------------------------------------------------------------ memory */
 
-/* The address of [va, va + length) in an ordinary region. NULL: only the device can tell. */
+/* Where the program has a region that lies in a file; NULL: nowhere yet. */
+static char *find_mapped(const struct simhca_step *step, uint32_t key, uint32_t file, bool own)
+{
+	struct simhca_step_regions *regions = step->regions;
+
+	for (uint32_t i = 0; regions && i < regions->count; i++)
+		if (regions->one[i].file == file)
+			return regions->one[i].base;
+	if (regions) {
+		regions->wanted.key = key;
+		regions->wanted.own = own;
+	}
+	return NULL;
+}
+
+/*
+ * The address of [va, va + length) in an ordinary region: in the memory of its process, or *mapped
+ * here. NULL: only the device can tell.
+ */
 static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
-		       struct simhca_step_rights rights)
+		       struct simhca_step_rights rights, bool *mapped)
 {
 	const struct simhca_mpt *mpt =
 		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
 		SIMHCA_KEY_INDEX(key);
 	uint64_t offset;
+	char *base;
 
 	/*
 	 * seq_cst, after the guard was entered: either this load sees that the region is gone, or
@@ -141,37 +160,46 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
 	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != rights.pd ||
 	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !rights.mm ||
-	    mpt->mm != rights.mm || (rights.access & ~mpt->access))
+	    (!mpt->file && mpt->mm != rights.mm) || (rights.access & ~mpt->access))
 		return NULL;
 	/*
 	 * seq_cst, after the guard was entered: either this load sees that only the device may write
-	 * to that process, or the atomic that needs this waits for the end of the step.
+	 * to that process or file, or the atomic that needs this waits for the end of the step.
 	 */
 	if ((rights.access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
 			      SIMHCA_ACCESS_REMOTE_ATOMIC)) &&
-	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(rights.mm)]))
+	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(mpt->mm)]))
 		return NULL;
 	offset = va - mpt->iova;
 	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
 		return NULL;
-	return (void *)(uintptr_t)(mpt->addr + offset);
+	*mapped = mpt->file;
+	if (!*mapped)
+		return (void *)(uintptr_t)(mpt->addr + offset);
+	base = find_mapped(step, key, mpt->file, rights.own);
+	return base ? base + offset : NULL;
 }
 
 bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
 			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
 			   struct simhca_step_list *list)
 {
+	bool mapped = false;
+
 	list->count = 0;
+	list->mapped = false;
 	for (uint32_t i = 0; i < num_sge && length; i++) {
 		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
 		struct iovec *iov = &list->iov[list->count];
 
 		if (!bytes)
 			continue;
-		iov->iov_base = translate(step, sge[i].lkey, sge[i].addr, bytes, rights);
+		iov->iov_base = translate(step, sge[i].lkey, sge[i].addr, bytes, rights, &mapped);
 		iov->iov_len = bytes;
-		if (!iov->iov_base)
+		/* To reach the peer's memory in two ways for one message is left to the device. */
+		if (!iov->iov_base || (list->count && mapped != list->mapped && !rights.own))
 			return false;
+		list->mapped = mapped && (!list->count || list->mapped);
 		list->count++;
 		length -= bytes;
 	}
@@ -231,17 +259,25 @@ static bool move(const struct simhca_step *step, const struct iovec *own, int nu
 	return done == (ssize_t)bytes;
 }
 
-bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
-		      const struct iovec *there, int num_there, uint64_t bytes, bool read)
+static bool copy_list(const struct simhca_step *step, const struct simhca_step_list *own,
+		      const struct simhca_step_list *there, uint64_t bytes, bool read)
+{
+	return there->mapped
+		       ? simhca_step_copy_mapped(own, there, bytes, read)
+		       : move(step, own->iov, own->count, there->iov, there->count, bytes, read);
+}
+
+bool simhca_step_copy(const struct simhca_step *step, const struct simhca_step_list *own,
+		      const struct simhca_step_list *there, uint64_t bytes, bool read)
 {
 	const struct simhca_writing *writing = read ? &step->writing : &step->peer.writing;
 	bool done;
 
 	if (__builtin_expect(!writing->there, 1))
-		return move(step, own, num_own, there, num_there, bytes, read);
+		return copy_list(step, own, there, bytes, read);
 	if (!simhca_step_writing_begin(writing))
 		return false;
-	done = move(step, own, num_own, there, num_there, bytes, read);
+	done = copy_list(step, own, there, bytes, read);
 	simhca_writing_end(writing);
 	return done;
 }
@@ -263,8 +299,8 @@ static bool copy(const struct simhca_step *step, const struct simhca_step_messag
 		return true;
 	if (msg->slot)
 		return copy_to_slot(msg);
-	return simhca_step_copy(step, msg->own.iov, msg->own.count, msg->there.iov,
-				msg->there.count, msg->length, simhca_step_is_read_like(msg));
+	return simhca_step_copy(step, &msg->own, &msg->there, msg->length,
+				simhca_step_is_read_like(msg));
 }
 
 /* ------------------------------------------------------------------------- the message */
@@ -286,11 +322,12 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	const struct simhca_qpc *qpc = step->qpc;
 	const char *slot = simhca_ring_wqe(step->sq, index, step->sq_entries, step->sq_stride);
 	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
-	struct simhca_step_rights rights = { .pd = qpc->pd, .mm = step->mm };
+	struct simhca_step_rights rights = { .pd = qpc->pd, .mm = step->mm, .own = true };
 	uint64_t length;
 	uint32_t bytes;
 
 	msg->slot = NULL;
+	msg->own.mapped = false;
 	if (simhca_send_load(slot, qpc->max_send_sge, qpc->max_inline, &msg->wqe, &bytes) !=
 		    SIMHCA_REASON_NONE ||
 	    !simhca_op_has(msg->wqe.opcode, SIMHCA_OP_FAST_PATH))
@@ -331,7 +368,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_step_rights rights = { step->peer.rq_pd, step->peer.mm,
-						   SIMHCA_ACCESS_LOCAL_WRITE };
+						   SIMHCA_ACCESS_LOCAL_WRITE, false };
 	uint64_t header = msg->packet.transport == SIMHCA_QPT_UD ? SIMHCA_GRH_BYTES : 0;
 
 	return !is_send(msg) || simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge,
@@ -355,7 +392,7 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 	/* The poller copies to the first SGE, by the address that it has posted. */
 	if (is_send(msg) && step->peer.slot_data && msg->length &&
 	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv.sge[0].length &&
-	    (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr)
+	    !msg->there.mapped && (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr)
 		msg->slot = slot + step->peer.slot_data;
 	return DONE;
 }
@@ -408,7 +445,7 @@ static uint32_t right_for(const struct simhca_step_message *msg)
 static int find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_qpc *peer = step->peer.qpc;
-	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg) };
+	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg), false };
 
 	if (!(peer->access & rights.access) ||
 	    (simhca_step_is_read_like(msg) && !peer->max_dest_rd_atomic))
@@ -421,12 +458,16 @@ static int find_remote(const struct simhca_step *step, struct simhca_step_messag
 			return SIMHCA_SLOW_MEMORY;
 	}
 	msg->there.count = 1;
+	msg->there.mapped = false;
 	if (!msg->length)
 		return DONE;
 	msg->there.iov[0].iov_len = msg->length;
-	msg->there.iov[0].iov_base =
-		translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr, msg->length, rights);
-	return msg->there.iov[0].iov_base ? DONE : SIMHCA_SLOW_MEMORY;
+	msg->there.iov[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
+					       msg->length, rights, &msg->there.mapped);
+	/* The words that keep writers off an atomic are a process's; a file has none. */
+	return msg->there.iov[0].iov_base && !(msg->there.mapped && simhca_step_is_atomic(msg))
+		       ? DONE
+		       : SIMHCA_SLOW_MEMORY;
 }
 
 /*
@@ -452,13 +493,13 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
 	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.own.count == 1 && msg.length &&
-	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE) {
+	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE &&
+	       !msg.there.mapped) {
 		own[count] = msg.own.iov[0];
 		there[count++] = msg.there.iov[0];
 		bytes += msg.length;
 	}
-	if (count < GATHERED_LEAST ||
-	    !simhca_step_copy(step, own, count, there, count, bytes, false))
+	if (count < GATHERED_LEAST || !move(step, own, count, there, count, bytes, false))
 		return from;
 	return from + (uint32_t)count;
 }

@@ -22,6 +22,24 @@ struct simhca_notify {
 	uint64_t record;
 };
 
+/*
+ * Regions that lie in files, as the program has them mapped (MAP_REGION). Those of its own are here as well:
+ * where else it has mapped them nobody tells.
+ */
+#define SIMHCA_STEP_REGIONS 16u
+struct simhca_step_regions {
+	uint32_t count;
+	struct {
+		uint32_t file; /* struct simhca_mpt's */
+		char *base;    /* where the region's first byte is */
+	} one[SIMHCA_STEP_REGIONS];
+	/* A step could not go on without this one, which is to be mapped; key 0: there is none. */
+	struct {
+		uint32_t key;
+		bool own;
+	} wanted;
+};
+
 struct simhca_step {
 	const struct simhca_devmem *device;
 	const struct simhca_qpc *qpc;
@@ -37,8 +55,9 @@ struct simhca_step {
 		uint32_t until; /* messages until the next one */
 		uint32_t times, random;
 	} sample;
-	struct simhca_spin spin;       /* for an owner word that the device holds */
-	struct simhca_writing writing; /* to its own memory */
+	struct simhca_spin spin;	     /* for an owner word that the device holds */
+	struct simhca_writing writing;	     /* to its own memory */
+	struct simhca_step_regions *regions; /* NULL: what lies in files is the device's to reach */
 	/* Reads since the program has polled or done something else; if the peer takes too few. */
 	struct {
 		uint32_t count;

@@ -25,12 +25,15 @@
 /* Memory, piece by piece. */
 struct simhca_step_list {
 	int count;
-	struct iovec iov[SIMHCA_MAX_SGE];
+	/* All of it lies in regions of files, as they are mapped here; false: of the peer's none does. */
+	bool mapped;
+	struct iovec iov[SIMHCA_MAX_SGE + 1]; /* a datagram has a header as well */
 };
 
 /* What a key is used for: its region's PD and address space, and the access that it has to grant. */
 struct simhca_step_rights {
 	uint32_t pd, mm, access;
+	bool own; /* the key is of this program's */
 };
 
 /* A message, as it was read. */
@@ -175,8 +178,11 @@ struct simhca_srq_view simhca_step_queue(const struct simhca_step *step);
 int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *held, char *copy,
 		      struct simhca_step_message *msg, uint32_t *claim);
 /* Copies all. False: some or none of it was copied, and nobody is told of it. */
-bool simhca_step_copy(const struct simhca_step *step, const struct iovec *own, int num_own,
-		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
+bool simhca_step_copy(const struct simhca_step *step, const struct simhca_step_list *own,
+		      const struct simhca_step_list *there, uint64_t bytes, bool read);
+/* Likewise, where the peer's is mapped. False: the program's own memory is not there. */
+bool simhca_step_copy_mapped(const struct simhca_step_list *own,
+			     const struct simhca_step_list *there, uint64_t bytes, bool read);
 /* False: an atomic on that memory is still under way, so nothing may be written there now. */
 bool simhca_step_writing_begin(const struct simhca_writing *writing);
 /* Carries out an atomic; msg->old: what was there before. False: it has changed nothing. */

@@ -171,23 +171,23 @@ static bool place(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
 	struct simhca_step_message *msg = &datagram->msg;
-	struct iovec own[SIMHCA_MAX_SGE + 1];
+	struct simhca_step_list own; /* large: only what is used is set */
 	uint8_t grh[SIMHCA_GRH_BYTES];
 	uint64_t bytes = msg->length;
-	int count = 0;
 
+	own.count = 0;
+	own.mapped = false;
 	if (msg->wqe.ud.av.is_global) {
 		simhca_grh_build(&msg->wqe.ud.av, &datagram->sgid, msg->length,
 				 step->device->port.link_layer == 1, grh);
-		own[count++] = (struct iovec){ grh, sizeof(grh) };
+		own.iov[own.count++] = (struct iovec){ grh, sizeof(grh) };
 		bytes += sizeof(grh);
 	} else {
 		skip(&msg->there, SIMHCA_GRH_BYTES);
 	}
-	memcpy(own + count, msg->own.iov, (size_t)msg->own.count * sizeof(own[0]));
-	count += msg->own.count;
-	return !bytes ||
-	       simhca_step_copy(step, own, count, msg->there.iov, msg->there.count, bytes, false);
+	memcpy(own.iov + own.count, msg->own.iov, (size_t)msg->own.count * sizeof(own.iov[0]));
+	own.count += msg->own.count;
+	return !bytes || simhca_step_copy(step, &own, &msg->there, bytes, false);
 }
 
 /* Publishes the CQE of the receive; whether an event is due for it. */

@@ -5,6 +5,7 @@
 #ifndef SIMHCA_PROVIDER_ATTACHED_H
 #define SIMHCA_PROVIDER_ATTACHED_H
 
+#include "mapped.h"
 #include "provider.h"
 #include "message/step.h"
 
@@ -25,7 +26,8 @@ struct shca_attached {
 	struct simhca_step step;
 	struct shca_window qp, cq, rq;		  /* the peer's */
 	struct shca_window writers, peer_writers; /* simhca-abi-writers.h, if they are needed */
-	struct shca_descriptors *memory;	  /* of the peer's process */
+	struct shca_mapped mapped;
+	struct shca_descriptors *memory;		      /* of the peer's process */
 	struct shca_descriptors *send_channel, *recv_channel; /* NULL: the device raises events */
 	uint32_t process; /* shca_process() of who attached it */
 };

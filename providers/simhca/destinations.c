@@ -108,15 +108,33 @@ static void drop_ended(struct shca_destinations *all)
 	list_steps(all);
 }
 
+/* Regions of theirs that are to be mapped, and those that are gone. */
+static void look_at_regions(struct shca_qp *qp, bool done)
+{
+	struct shca_destinations *all = qp->destinations;
+
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct destination *to = &all->one[i];
+
+		if (!to->attached)
+			continue;
+		shca_mapped_look(qp, &to->attached->mapped);
+		if (!done)
+			shca_mapped_want(qp, &to->attached->mapped, &to->av, to->qpn);
+	}
+}
+
 /* False: somebody has to carry the rest; *unknown: the next is for one who is not attached. */
 static bool run(struct shca_qp *qp, const struct simhca_send_wqe **unknown)
 {
 	struct shca_destinations *all = qp->destinations;
 
-	if (all->num_steps && simhca_step_datagrams(all->step, all->num_steps, unknown))
-		return true;
-	drop_ended(all);
-	return false;
+	bool done = all->num_steps && simhca_step_datagrams(all->step, all->num_steps, unknown);
+
+	if (!done)
+		drop_ended(all);
+	look_at_regions(qp, done);
+	return done;
 }
 
 bool shca_destinations_run(struct shca_qp *qp)

@@ -112,6 +112,7 @@ void shca_detach(struct shca_attached *peer)
 	close_window(&peer->rq);
 	close_window(&peer->writers);
 	close_window(&peer->peer_writers);
+	shca_mapped_end(&peer->mapped);
 	shca_descriptors_put(peer->memory);
 	shca_descriptors_put(peer->send_channel);
 	shca_descriptors_put(peer->recv_channel);
@@ -247,6 +248,7 @@ static void take_peer(struct shca_attached *peer, const struct simhca_find_peer_
 		      const struct simhca_find_peer_reply *found)
 {
 	peer->process = shca_process();
+	peer->step.regions = &peer->mapped.step;
 	peer->step.peer.memory = shca_descriptor(peer->memory, SHCA_MEMORY);
 	peer->step.peer.pagemap = shca_descriptor(peer->memory, SHCA_PAGEMAP);
 	peer->step.peer.pid = (pid_t)found->pid;
@@ -368,15 +370,21 @@ static void try_again(struct shca_qp *qp)
 
 static bool run_connected(struct shca_qp *qp)
 {
+	bool all;
+
 	if (!qp->attached)
 		try_again(qp);
 	if (!qp->attached || qp->attached->process != shca_process())
 		return false;
-	if (simhca_step(&qp->attached->step))
+	all = simhca_step(&qp->attached->step);
+	shca_mapped_look(qp, &qp->attached->mapped);
+	if (all)
 		return true;
 	if (shca_has_ended(qp->attached)) {
 		detach(qp);
 		qp->next_try = qp->tries;
+	} else {
+		shca_mapped_want(qp, &qp->attached->mapped, NULL, 0);
 	}
 	return false;
 }

@@ -36,6 +36,11 @@ unsigned int share_program_descriptors(void)
 	return part_of_descriptors(4);
 }
 
+unsigned int share_files(void)
+{
+	return part_of_descriptors(8);
+}
+
 unsigned int share_queues(void)
 {
 	const unsigned int part = part_of_descriptors(4);

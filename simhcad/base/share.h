@@ -11,6 +11,8 @@ unsigned int share_program_connections(void);
  */
 unsigned int share_descriptors(void);
 unsigned int share_program_descriptors(void);
+/* For files that programs map as regions (the fast path): an eighth. */
+unsigned int share_files(void);
 /* For queues with memory of their own (the fast path): a quarter, or 16,384. */
 unsigned int share_queues(void);
 

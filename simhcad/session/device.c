@@ -65,6 +65,7 @@ static struct simhca_device *make_model(struct device *device)
 		.fast_path = settings->fast_path && !settings->efa,
 		.slot_data = settings->slot_data,
 		.own_segments = share_queues() / device->daemon->options->num_devices,
+		.kept_files = share_files() / device->daemon->options->num_devices,
 		.fault_latency_us = settings->fault_latency,
 		.odp_checks = settings->odp_checks,
 		.max_mr = settings->max_mr,

@@ -146,7 +146,7 @@ enum progress { SERVED, TO_BE_TRIED_AGAIN, GETS_ON, WAITS_FOR_CHORE };
 static bool is_question(unsigned int command)
 {
 	return command == SIMHCA_CMD_FIND_PEER || command == SIMHCA_CMD_ATTACH_PEER ||
-	       command == SIMHCA_CMD_RENEW_QUEUE;
+	       command == SIMHCA_CMD_MAP_REGION || command == SIMHCA_CMD_RENEW_QUEUE;
 }
 
 /* Calls the handler. It waits a moment for an engine at work, if that may help. */

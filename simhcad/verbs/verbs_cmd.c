@@ -388,15 +388,30 @@ HANDLER(import_dm)
 	return ret;
 }
 
+/* Of whom the daemon does not see registers regions that no program maps. */
+static int sender_if_seen(struct session *session, struct request *request, struct simhca_mm **mm,
+			  struct simhca_why *why)
+{
+	*mm = NULL;
+	return request->pid > 0 ? sender_memory(session, request, mm, why) : 0;
+}
+
 HANDLER(reg_dm_mr)
 {
-	return simhca_reg_dm_mr(session->context, request->body, reply->body, why);
+	struct simhca_mm *mm;
+	int ret = sender_if_seen(session, request, &mm, why);
+
+	return ret ? ret : simhca_reg_dm_mr(session->context, mm, request->body, reply->body, why);
 }
 
 HANDLER(reg_dmabuf_mr)
 {
-	return simhca_reg_dmabuf_mr(session->context, request->fds[0], request->body, reply->body,
-				    why);
+	struct simhca_mm *mm;
+	int ret = sender_if_seen(session, request, &mm, why);
+
+	return ret ? ret
+		   : simhca_reg_dmabuf_mr(session->context, mm, request->fds[0], request->body,
+					  reply->body, why);
 }
 
 HANDLER(query_pd)
@@ -767,6 +782,18 @@ HANDLER(attach_peer)
 	return 0;
 }
 
+HANDLER(map_region)
+{
+	struct simhca_mm *mm;
+	int fd, ret = sender_memory(session, request, &mm, why);
+
+	if (!ret)
+		ret = simhca_map_region(session->context, mm, request->body, reply->body, &fd, why);
+	if (!ret)
+		reply_add_fd(reply, fd, false);
+	return ret;
+}
+
 /* ------------------------------------------------------------------ the kernel's interface */
 
 HANDLER(write_uverbs)
@@ -854,6 +881,7 @@ static const struct command commands[SIMHCA_CMD_COUNT] = {
 	COMMAND(UVERBS_MAP, uverbs_map, SIZE(uverbs_map_req), SIZE(uverbs_map_reply), 0),
 	COMMAND(UVERBS_WATCH, uverbs_watch, SIZE(uverbs_watch_req), NONE, 0),
 	COMMAND(ATTACH_PEER, attach_peer, SIZE(attach_peer_req), SIZE(attach_peer_reply), 0),
+	COMMAND(MAP_REGION, map_region, SIZE(map_region_req), SIZE(map_region_reply), 0),
 };
 
 const struct command *command_find(unsigned int number)

@@ -54,7 +54,7 @@ static int dm_mr_try(struct client *client, const struct dm *dm, uint64_t offset
 					    .pd = client->pd,
 					    .access = access };
 
-	return simhca_reg_dm_mr(client->context, &req, reply, NULL);
+	return simhca_reg_dm_mr(client->context, client->mm, &req, reply, NULL);
 }
 
 static struct mr dm_mr_new(struct client *client, const struct dm *dm, uint64_t offset,

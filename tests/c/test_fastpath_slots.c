@@ -37,7 +37,8 @@ static struct mr region_of_file(struct client *client)
 	assert_int_equal(ftruncate(fd, (off_t)mr.length), 0);
 	mr.addr = mmap(NULL, mr.length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(mr.addr, MAP_FAILED);
-	assert_int_equal(simhca_reg_dmabuf_mr(client->context, fd, &req, &reply, NULL), 0);
+	assert_int_equal(simhca_reg_dmabuf_mr(client->context, client->mm, fd, &req, &reply, NULL),
+			 0);
 	mr.lkey = reply.lkey;
 	close(fd);
 	return mr;

@@ -23,7 +23,7 @@ static int reg_try(struct client *client, int fd, uint64_t offset, uint64_t leng
 		.offset = offset, .length = length, .iova = iova, .pd = client->pd, .access = access
 	};
 
-	return simhca_reg_dmabuf_mr(client->context, fd, &req, reply, NULL);
+	return simhca_reg_dmabuf_mr(client->context, client->mm, fd, &req, reply, NULL);
 }
 
 static struct mr reg(struct client *client, int fd, uint64_t offset, uint64_t length, uint64_t iova)

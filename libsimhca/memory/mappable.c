@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "core/context.h"
+#include "core/fabric.h"
+#include "dma/file_kind.h"
+#include "mappable.h"
+#include "simhca-abi.h"
+
+/* Half of the device's are for the contexts of one program at most. */
+static bool may_keep_file(const struct simhca_context *context)
+{
+	const uint32_t most = context->device->config.kept_files;
+	uint32_t all = 0, of_program = 0;
+	const struct simhca_context *other;
+
+	DL_FOREACH (context->device->contexts, other) {
+		all += other->kept_files;
+		if (other == context || (context->program && other->program == context->program))
+			of_program += other->kept_files;
+	}
+	return !most || (all < most && of_program < most / 2);
+}
+
+/* The size is asked for after the seal: before that the client may have shrunk the file. */
+static bool holds_for_ever(int fd, uint64_t size)
+{
+	struct stat file;
+
+	return simhca_file_never_fails(fd) && !fstat(fd, &file) && size <= (uint64_t)file.st_size;
+}
+
+/*
+ * An open file of our own, which shares no offset and no flags with the client's, and can be written
+ * to only if the region can: the client's descriptor could be, where the device has mapped it so.
+ */
+static int open_anew(int fd, bool writable)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+}
+
+void simhca_region_make_mappable(struct simhca_context *context, struct simhca_key *region,
+				 const struct simhca_mm *owner, int fd, uint64_t offset,
+				 bool borrowed)
+{
+	struct simhca_fabric *fabric = context->device->fabric;
+
+	if (!context->device->config.fast_path || !owner || !owner->number ||
+	    !holds_for_ever(fd, offset + region->mpt->length) || fabric->next_file == UINT32_MAX ||
+	    (!borrowed && !may_keep_file(context)))
+		return;
+	region->file.fd =
+		borrowed ? fd : open_anew(fd, region->mpt->access & SIMHCA_ACCESS_LOCAL_WRITE);
+	if (region->file.fd < 0)
+		return;
+	region->file.borrowed = borrowed;
+	region->file.offset = offset;
+	region->file.owner = owner->number;
+	region->mpt->file = ++fabric->next_file;
+	region->mpt->mm = region->mm->atomicity->slot;
+	context->kept_files += !borrowed;
+}
+
+void simhca_region_forget_file(struct simhca_context *context, struct simhca_key *region)
+{
+	if (!region->file.owner || region->file.borrowed)
+		return;
+	context->kept_files--;
+	simhca_release(context->device->fabric, NULL, 0, region->file.fd);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Regions that programs on the fast path map, to reach them by plain copies: on-chip memory, and
+ * regions of memfds that cannot shrink. A file that can would make a signal of an access to what it
+ * has lost, and a library has no signal handlers; such regions are reached by system calls.
+ *
+ * The protection table has a number for each, which no other region ever has. Whoever has mapped
+ * a region knows it by that, and looks for it at each access.
+ */
+#ifndef LIBSIMHCA_MAPPABLE_H
+#define LIBSIMHCA_MAPPABLE_H
+
+#include "key.h"
+
+/*
+ * Makes a region of a file one that programs may map, if the fast path is on, the file never fails
+ * (simhca_file_never_fails()), and there is a descriptor for it. owner: the memory of the process that
+ * registers it; NULL: unknown. offset: of the region's first byte in the file. borrowed: fd stays
+ * open for as long as the region exists; otherwise the region opens the file anew. The region is not
+ * yet published.
+ */
+void simhca_region_make_mappable(struct simhca_context *context, struct simhca_key *region,
+				 const struct simhca_mm *owner, int fd, uint64_t offset,
+				 bool borrowed);
+/* The region is out of use. */
+void simhca_region_forget_file(struct simhca_context *context, struct simhca_key *region);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Regions that lie in files, as a program on the fast path has them mapped: its peer's, and its own. A
+ * step that meets one which is not mapped leaves the message to the device; then the region is
+ * mapped, for the next one. All of it under the SQ's lock.
+ */
+#ifndef SIMHCA_PROVIDER_MAPPED_H
+#define SIMHCA_PROVIDER_MAPPED_H
+
+#include "provider.h"
+#include "message/step.h"
+
+struct shca_mapped {
+	struct simhca_step_regions step; /* what steps look at */
+	/* of the same */
+	struct {
+		uint32_t key;
+		char *addr; /* of the mapping */
+		uint64_t size;
+	} region[SIMHCA_STEP_REGIONS];
+	uint32_t oldest; /* that gives its place */
+	uint32_t tries,
+		next_try; /* times that one is wanted until it is asked for, and to the next */
+	uint32_t steps;	  /* since regions that are gone were looked for */
+};
+
+/* Maps what a step of the QP's wanted, of whom the WQE's address names if it is a UD QP, if it can be. */
+void shca_mapped_want(struct shca_qp *qp, struct shca_mapped *mapped, const struct simhca_av *av,
+		      uint32_t dest_qpn);
+/* After each step, so that the memory of a region that is gone does not stay for long. */
+void shca_mapped_look(const struct shca_qp *qp, struct shca_mapped *mapped);
+void shca_mapped_end(struct shca_mapped *mapped);
+
+#endif
