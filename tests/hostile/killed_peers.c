@@ -2,18 +2,21 @@
 /*
  * Programs that carry their messages themselves, and are killed while they do:
  *
- *	killed_peers N [srq] [events] [atomics]
+ *	killed_peers N [srq] [events] [atomics] [files]
  *
  * The survivor has N peers, one after the other, each of which writes and sends to it until it is
  * killed, and one that lives, with the same CQ, and with the same SRQ if there is to be one. What
  * has arrived is whole, in order, and once; what has not is flushed, or still there for the one
  * that lives, who does not notice. With `events` the survivor sleeps until there is a completion
  * event, and none is lost. With `atomics` each message is counted in the survivor's memory before it is
- * sent: once, whoever is killed in the middle of that. Prints how many messages came of those that were killed.
+ * sent: once, whoever is killed in the middle of that. With `files` the memory of all is files that the others
+ * may map. Prints how many messages came of those that were killed.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -32,9 +35,16 @@ struct end {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint8_t memory[2 * SLOTS * WRITTEN + 2 * RECEIVES * RECEIVED];
-	uint64_t counters[2]; /* of the victim, and of the one that lives */
 };
+
+#define PAGE 4096u
+
+/* What is registered; a memfd can lie there. */
+static _Alignas(PAGE) struct {
+	uint8_t memory[2 * SLOTS * WRITTEN + 2 * RECEIVES * RECEIVED];
+	_Alignas(PAGE) uint64_t
+		counters[PAGE / sizeof(uint64_t)]; /* of the victim, and of the one that lives */
+} own;
 
 /* What one tells the other. */
 struct address {
@@ -43,7 +53,25 @@ struct address {
 };
 
 static struct end end;
-static bool atomics;
+static bool atomics, files;
+
+static void register_memory(void)
+{
+	int fd;
+
+	if (!files) {
+		end.mr = ibv_reg_mr(end.pd, &own, sizeof(own), FULL_ACCESS);
+		CHECK(end.mr);
+		return;
+	}
+	fd = memfd_create("killed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CHECK(fd >= 0 && !ftruncate(fd, sizeof(own)) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	CHECK(mmap(&own, sizeof(own), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	      (void *)&own);
+	end.mr = ibv_reg_dmabuf_mr(end.pd, 0, sizeof(own), (uintptr_t)&own, fd, FULL_ACCESS);
+	CHECK(end.mr && !close(fd));
+	end.mr->addr = &own; /* libibverbs has none of a file's region */
+}
 
 static void make_end(bool events)
 {
@@ -54,9 +82,7 @@ static void make_end(bool events)
 	CHECK(end.pd);
 	end.cq = ibv_create_cq(end.context, 128, NULL, end.channel, 0);
 	CHECK(end.cq);
-	end.mr = ibv_reg_mr(end.pd, end.memory, sizeof(end.memory) + sizeof(end.counters),
-			    FULL_ACCESS);
-	CHECK(end.mr);
+	register_memory();
 }
 
 /* Of message n: how long it is, half of them short; and its bytes. */
@@ -97,11 +123,11 @@ static struct address hear(int socket)
 /* A write, and a send that tells of it; before that it is counted. */
 static void post_message(struct ibv_qp *qp, const struct address *to, uint32_t n)
 {
-	uint8_t *written = end.memory + n % 8 * WRITTEN;
-	uint8_t *sent = end.memory + 2 * SLOTS * WRITTEN + n % 8 * RECEIVED;
+	uint8_t *written = own.memory + n % 8 * WRITTEN;
+	uint8_t *sent = own.memory + 2 * SLOTS * WRITTEN + n % 8 * RECEIVED;
 	struct ibv_sge sge[2] = { { (uintptr_t)written, WRITTEN, end.mr->lkey },
 				  { (uintptr_t)sent, length_of(n), end.mr->lkey } };
-	struct ibv_sge result = { (uintptr_t)end.counters, sizeof(end.counters[0]), end.mr->lkey };
+	struct ibv_sge result = { (uintptr_t)own.counters, sizeof(own.counters[0]), end.mr->lkey };
 	struct ibv_send_wr wr[2] = {
 		{ .opcode = IBV_WR_RDMA_WRITE,
 		  .sg_list = &sge[0],
@@ -136,7 +162,7 @@ static void be_peer(int socket, bool steady)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	make_end(false);
 	qp = make_qp(end.pd, end.cq, IBV_QPT_RC);
-	mine = (struct address){ qp->qp_num, end.mr->rkey, (uintptr_t)end.memory, 0 };
+	mine = (struct address){ qp->qp_num, end.mr->rkey, (uintptr_t)own.memory, 0 };
 	tell(socket, &mine);
 	theirs = hear(socket);
 	start_qp_within(qp, theirs.qpn, 14, 7);
@@ -147,7 +173,7 @@ static void be_peer(int socket, bool steady)
 			hear(socket);
 		post_message(qp, &theirs, n);
 		poll_success(end.cq);
-		CHECK(!atomics || ((volatile uint64_t *)end.counters)[0] == n);
+		CHECK(!atomics || ((volatile uint64_t *)own.counters)[0] == n);
 	}
 }
 
@@ -184,17 +210,17 @@ static bool used[2 * RECEIVES]; /* since it was asked last */
 /* Where it writes. */
 static uint8_t *slots_of(const struct peer *peer)
 {
-	return end.memory + (peer->steady ? SLOTS * WRITTEN : 0);
+	return own.memory + (peer->steady ? SLOTS * WRITTEN : 0);
 }
 
 static uint64_t counter_of(const struct peer *peer)
 {
-	return ((volatile uint64_t *)end.counters)[peer->steady];
+	return ((volatile uint64_t *)own.counters)[peer->steady];
 }
 
 static uint8_t *receive_buffer(const struct peer *peer, uint32_t n)
 {
-	return end.memory + 2 * SLOTS * WRITTEN +
+	return own.memory + 2 * SLOTS * WRITTEN +
 	       ((peer->steady ? RECEIVES : 0) + n % RECEIVES) * RECEIVED;
 }
 
@@ -215,7 +241,7 @@ static void receive(struct peer *peer)
 	uint8_t *buffer = receive_buffer(peer, peer->posted);
 
 	CHECK(!post_recv(peer->qp, (peer->steady ? STEADY : 0) + peer->posted, end.mr,
-			 (size_t)(buffer - end.memory), RECEIVED));
+			 (size_t)(buffer - own.memory), RECEIVED));
 	peer->posted++;
 }
 
@@ -245,7 +271,7 @@ static void take(struct peer *peer, const struct ibv_wc *wc)
 /* A completion of the SRQ's, of either. */
 static void take_of_srq(struct peer *peer, const struct ibv_wc *wc)
 {
-	const uint8_t *buffer = end.memory + 2 * SLOTS * WRITTEN + wc->wr_id * RECEIVED;
+	const uint8_t *buffer = own.memory + 2 * SLOTS * WRITTEN + wc->wr_id * RECEIVED;
 	uint32_t n = peer->arrived;
 
 	CHECK(wc->wr_id < 2 * RECEIVES && posted[wc->wr_id]);
@@ -362,9 +388,9 @@ static void connect_to(struct peer *peer, int socket)
 	struct address theirs = hear(socket), mine;
 
 	peer->qp = make_qp_with(end.pd, end.cq, IBV_QPT_RC, srq);
-	end.counters[peer->steady] = 0;
+	own.counters[peer->steady] = 0;
 	mine = (struct address){ peer->qp->qp_num, end.mr->rkey, (uintptr_t)slots_of(peer),
-				 (uintptr_t)&end.counters[peer->steady] };
+				 (uintptr_t)&own.counters[peer->steady] };
 	start_qp_within(peer->qp, theirs.qpn, 14, 7);
 	for (uint32_t i = 0; i < RECEIVES && !srq; i++)
 		receive(peer);
@@ -453,9 +479,11 @@ int main(int argc, char **argv)
 		events |= !strcmp(argv[i], "events");
 		with_srq |= !strcmp(argv[i], "srq");
 	}
-	for (int i = 2; i < argc; i++)
+	for (int i = 2; i < argc; i++) {
 		atomics |= !strcmp(argv[i], "atomics");
-	CHECK(argc == 2 + events + with_srq + atomics);
+		files |= !strcmp(argv[i], "files");
+	}
+	CHECK(argc == 2 + events + with_srq + atomics + files);
 	alarm(600 + (unsigned int)atoi(argv[1]));
 	pid = start_peer(&socket, true);
 	make_end(events);

@@ -68,3 +68,17 @@ def test_events(fast_path):
     # 22 of the other's CQ, 20 of its own. The device has the owner word for a message now and then.
     assert (30 <= told <= 42) if fast_path == 'on' else not told, done
     assert fast_path == 'off' or done['seconds'] > 0.9, done
+
+
+@pytest.mark.parametrize('kind, mapped', [('dm', True), ('sealed', True), ('open', False)])
+@pytest.mark.parametrize('fast_path', ['on', 'off'])
+def test_regions_that_are_mapped(kind, mapped, fast_path):
+    """On-chip memory, and files that cannot shrink, are the fast path's; and are given back with the region."""
+    done = json.loads(private_python('fastpath_mapped.py', kind,
+                                     options=('--daemon-option', f'fast-path={fast_path}')))
+    mapped = mapped and fast_path == 'on'
+    carried = done['qp'].get('fast_path', {}).get('messages', 0)
+    assert carried + done['qp']['by_device'] == 600, done
+    # Before the region is mapped a message is the device's; and now and then it looks at the QP just then.
+    assert carried > 580 if mapped else not carried, done
+    assert (done['before'], done['after']) == (1 if mapped else 0, 0), done

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A program that has files as regions and does all sorts of things to them, and to its own mappings, while
+ * a peer writes there, which may have them mapped:
+ *
+ *	shifty-owner N
+ *
+ * N times. The peer gets no signal, and once a region is deregistered nobody changes the file, whoever
+ * carries the writes. The peer's QP is UC, on which a key that is gone loses the message and nothing else.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "../programs/helper.h"
+
+#define BYTES (64u << 10)
+#define LIST 8u
+#define MOST_SECONDS 20
+#define LOOK_NS 200000 /* longer than any write takes */
+#define PAGE 4096u
+
+/* What both have. */
+struct shared {
+	_Atomic uint32_t qpn[2], rkey;
+	_Atomic uint64_t va;
+};
+
+static struct shared *shared;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct ibv_qp *connect_to(unsigned int me, struct ibv_context *context, struct ibv_pd *pd,
+				 struct ibv_cq *cq)
+{
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_UC);
+
+	CHECK(qp->context == context);
+	atomic_store(&shared->qpn[me], qp->qp_num);
+	while (!atomic_load(&shared->qpn[!me]))
+		usleep(100);
+	start_qp_within(qp, atomic_load(&shared->qpn[!me]), 0, 0);
+	return qp;
+}
+
+/* A list of writes of several lengths, all over the region; until it is killed. */
+static void write_on_and_on(void)
+{
+	struct ibv_context *context = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	static uint8_t memory[BYTES];
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_qp *qp = connect_to(1, context, pd, cq);
+
+	CHECK(mr);
+	memset(memory, 0xee, sizeof(memory));
+	while (!atomic_load(&shared->rkey))
+		usleep(100);
+	for (;;) {
+		uint32_t rkey = atomic_load(&shared->rkey);
+		uint64_t va = atomic_load(&shared->va);
+		struct ibv_send_wr wr[LIST];
+		struct ibv_sge sge[LIST];
+
+		for (uint32_t i = 0; i < LIST; i++) {
+			uint32_t length = 8u << i;
+
+			sge[i] = (struct ibv_sge){ (uintptr_t)memory, length, mr->lkey };
+			wr[i] = (struct ibv_send_wr){
+				.opcode = IBV_WR_RDMA_WRITE,
+				.sg_list = &sge[i],
+				.num_sge = 1,
+				.next = i + 1 < LIST ? &wr[i + 1] : NULL,
+				.send_flags = i + 1 < LIST ? 0 : IBV_SEND_SIGNALED,
+				.wr.rdma = { va + (uint64_t)i * (BYTES / LIST), rkey },
+			};
+		}
+		CHECK(!post_send(qp, wr));
+		poll_success(cq);
+	}
+}
+
+static bool any_written(const uint8_t *memory)
+{
+	for (uint32_t i = 0; i < LIST; i++)
+		if (*(const volatile uint8_t *)(memory + (size_t)i * (BYTES / LIST)))
+			return true;
+	return false;
+}
+
+static void wait_until_written(const uint8_t *memory)
+{
+	const uint64_t until = now_ns() + MOST_SECONDS * 1000000000ull;
+
+	while (!any_written(memory))
+		CHECK(now_ns() < until);
+}
+
+enum how {
+	LEAVES,		/* a file that it has sealed as it is */
+	SHRINKS,	/* tries to shrink that */
+	PUNCHES,	/* takes pages out of it */
+	GOES_ELSEWHERE, /* has other memory where it had that file */
+	FORBIDS,	/* further writable mappings, before anybody else has one */
+	NEVER_SEALS,	/* and shrinks it, and makes it longer again */
+	SEALS_LATE,	/* after the region was made */
+	HOWS,
+};
+
+static int make_file(enum how how)
+{
+	int fd = memfd_create("shifty", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	CHECK(fd >= 0 && !ftruncate(fd, BYTES));
+	if (how != NEVER_SEALS && how != SEALS_LATE)
+		CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	return fd;
+}
+
+static void one_round(struct ibv_pd *pd, enum how how)
+{
+	int fd = make_file(how);
+	/* As others see it, and where the program has it. */
+	uint8_t *file = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(pd, 0, BYTES, (uintptr_t)memory, fd, FULL_ACCESS);
+	uint64_t until;
+
+	CHECK(file != MAP_FAILED && memory != MAP_FAILED && mr);
+	if (how == FORBIDS)
+		CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	atomic_store(&shared->va, (uintptr_t)memory);
+	atomic_store(&shared->rkey, mr->rkey);
+	wait_until_written(file);
+	for (int i = 0; i < 50; i++) {
+		if (how == SHRINKS)
+			CHECK(ftruncate(fd, PAGE) && errno == EPERM);
+		if (how == PUNCHES)
+			CHECK(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, BYTES));
+		if (how == NEVER_SEALS)
+			CHECK(!ftruncate(fd, 0) && !ftruncate(fd, BYTES));
+		if (how == GOES_ELSEWHERE && i < 2)
+			CHECK(mmap(memory, BYTES, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory);
+	}
+	if (how == SEALS_LATE)
+		CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	/* A hole was made, or not: it goes on, in the file. */
+	wait_until_written(file);
+	CHECK(how != GOES_ELSEWHERE || !any_written(memory));
+	CHECK(!ibv_dereg_mr(mr));
+	memset(file, 0, BYTES);
+	until = now_ns() + LOOK_NS;
+	while (now_ns() < until)
+		CHECK(!any_written(file));
+	CHECK(!munmap(file, BYTES) && !munmap(memory, BYTES) && !close(fd));
+}
+
+int main(int argc, char **argv)
+{
+	struct ibv_context *context;
+	struct ibv_cq *cq;
+	struct ibv_pd *pd;
+	pid_t pid;
+
+	CHECK(argc == 2);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	CHECK(shared != MAP_FAILED);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		write_on_and_on();
+	}
+	context = open_device();
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	CHECK(pd && cq);
+	connect_to(0, context, pd, cq);
+	for (int i = 0; i < atoi(argv[1]); i++)
+		one_round(pd, (enum how)(i % HOWS));
+	CHECK(!waitpid(pid, NULL, WNOHANG));
+	puts("done");
+	fflush(stdout);
+	getchar(); /* who looks at the QPs */
+	CHECK(!waitpid(pid, NULL, WNOHANG));
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	return 0;
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""
+One program writes to regions of the other's that lie in files, and reads from them. Arguments: `dm`, on-chip
+memory; `sealed`, a memfd that cannot shrink; `open`, one that can. Prints what `simhca qp` says of its
+QP, and how many mappings it had of the file before and after the region was deregistered.
+"""
+import fcntl
+import json
+import mmap
+import os
+import sys
+import types
+
+import verbs_enums as e
+from pyverbs.device import DM, AllocDmAttr
+from pyverbs.mr import DMMR, DmaBufMR
+
+from harness import FULL, READ, SEND, WRITE, Side, pattern, poll_error, poll_ok
+from two_programs import Other, show
+
+KIND = sys.argv[1]
+ROUNDS = 300
+LENGTH = 3 * 4096
+
+other_program = Other(60)
+child, tell, hear = other_program.child, other_program.tell, other_program.hear
+
+
+class Memory:
+    """A region in a file, and how its program sees that file."""
+
+    def __init__(self, side):
+        if KIND == 'dm':
+            self.dm = DM(side.ctx, AllocDmAttr(length=LENGTH))
+            self.mr = DMMR(side.pd, LENGTH, FULL | e.IBV_ACCESS_ZERO_BASED, self.dm, 0)
+            return
+        self.dm = None
+        file = os.memfd_create('test-region', os.MFD_ALLOW_SEALING)
+        os.ftruncate(file, LENGTH + 2 * 4096)
+        if KIND == 'sealed':
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        self.map = mmap.mmap(file, LENGTH + 2 * 4096)
+        self.mr = DmaBufMR(side.pd, LENGTH, FULL, dmabuf=file, offset=4096)
+        os.close(file)
+
+    def read(self, length, offset):
+        if self.dm:
+            return self.dm.copy_from_dm(offset, length)
+        return self.map[4096 + offset:4096 + offset + length]
+
+
+def mappings():
+    """Of such files."""
+    with open('/proc/self/maps', encoding='ascii') as maps:
+        return sum('test-region' in line or 'simhca-dm' in line for line in maps)
+
+
+side = Side(access=FULL, ex=True)
+memory = None if child else Memory(side)
+tell(qpn=side.qp.qp_num, rkey=memory.mr.rkey if memory else 0)
+other = hear()
+side.start(types.SimpleNamespace(device=side.device, qp=types.SimpleNamespace(qp_num=other['qpn'])))
+tell()
+hear()
+if not child:
+    while (what := hear()) != {'end': True}:
+        if 'look' in what:
+            offset, length, seed = what['look']
+            assert memory.read(length, offset) == pattern(length, seed), what
+        else:
+            memory.mr.close()
+        tell()
+    os._exit(0)
+
+START = 4096 if KIND != 'dm' else 0  # pyverbs has the offset as the region's first address
+for n in range(ROUNDS):
+    length, at = 64 + 8 * (n % 500), n % 64 * 8
+    side.region.write(pattern(length, n))
+    side.send(WRITE, side.region.sge(0, length), to=(START + at, other['rkey']))
+    poll_ok(side.scq)
+    side.send(READ, side.region.sge(8192, length), to=(START + at, other['rkey']))
+    poll_ok(side.scq)
+    assert side.region.read(length, 8192) == pattern(length, n)
+    if n % 10 == 0:
+        tell(look=[at, length, n])
+        hear()
+before = mappings()
+mine = [qp for qp in show('qp') if qp['lqpn'] == side.qp.qp_num][0]
+tell(dereg=True)
+hear()
+side.send(WRITE, side.region.sge(0, 64), to=(START, other['rkey']))
+poll_error(side.scq, e.IBV_WC_REM_ACCESS_ERR, 'KEY_UNKNOWN')
+side.qp.close()
+print(json.dumps({'qp': mine, 'before': before, 'after': mappings()}))
+tell(end=True)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
