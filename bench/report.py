@@ -77,6 +77,13 @@ Each has a CQ and two QPs that are connected to each other, and reads and polls 
 part of the mean.
 
 """
+MAPPED = """## Regions that both map
+
+Writes from one program to another: between private memory, from private memory to a region of a memfd that cannot shrink
+([where the time goes](where-time-goes.md#memory-that-both-map)), and where both ends are such. Of 2 bytes it is the time one way, beside that of a
+plain store to shared memory; of many, that of one, and the ratio is the part of a bandwidth.
+
+"""
 ODP = """## On-demand paging
 
 One RDMA write of 8 bytes, by the daemon.
@@ -188,7 +195,12 @@ def of_threads(result):
         for row in result["tests"]])
 
 
-PARTS = {"messages": of_messages, "commands": of_commands, "threads": of_threads, "wire": of_wire, "efa": of_efa,
+def of_mapped(result):
+    return MAPPED + table(["", "us", "ratio", "must", "aim"], [
+        [row["test"], number(row["us"]), f"{number(row['value'])} of {row['to']}", row["must"], row["aim"]] for row in result["tests"]])
+
+
+PARTS = {"messages": of_messages, "commands": of_commands, "threads": of_threads, "mapped": of_mapped, "wire": of_wire, "efa": of_efa,
          "where": of_where, "odp": of_odp}
 
 
