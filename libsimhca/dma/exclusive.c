@@ -310,7 +310,7 @@ bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
 	uint64_t since = 0, now = 0;
 
 	*stays = false;
-	for (uint32_t looks = 0; (there = shared(exclusive)); looks++) {
+	while ((there = shared(exclusive))) {
 		if (acquire(there) && are_idle(exclusive, there)) {
 			exclusive->tried_ns = 0;
 			put_right(exclusive, there);

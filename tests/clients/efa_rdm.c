@@ -4,7 +4,7 @@
  * and RMA writes and reads, of sizes that it carries by one message of the device, by some, and by reads
  * of its own. All data are checked, by who receives them.
  *
- *   efa_rdm                     waits for one client; prints its address
+ *   efa_rdm                     waits for one client; prints its address; stays until SIGUSR1
  *   efa_rdm ADDRESS             the client
  *
  * Both print a line for each size, and then "done".
@@ -17,6 +17,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,11 +237,21 @@ static void ask(const char *address)
 
 int main(int argc, char *argv[])
 {
+	sigset_t set;
+	int number;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	open_all();
 	if (argc > 1)
 		ask(argv[1]);
 	else
 		serve();
 	puts("done");
+	fflush(stdout);
+	/* Where the answer to the client's last message is lost, this QP has to be there for another one. */
+	if (argc == 1)
+		sigwait(&set, &number);
 	return 0;
 }

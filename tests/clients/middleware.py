@@ -2,9 +2,10 @@
 """What the tests of UCX, MPI and their like share: transports, and programs of ours."""
 import functools
 import pathlib
+import signal
 import subprocess
 
-from common import expect_success
+from common import TIME_LIMIT, expect_success, wait_until
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -18,6 +19,9 @@ OPENSHMEM = ["oshrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml"
 OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                # of Open MPI's launcher: no other network, and no shell to a remote host
                "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
+# libfabric's efa carries messages within one host by shared memory otherwise, past the device.
+NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
 
 # Of ucx_perftest.
 UCP = {
@@ -80,6 +84,17 @@ def compiled_mpi(directory):
     """By MPI and name."""
     return {(mpi, name): compiled(directory, f"mpi_{name}.c", compiler=f"mpicc.{mpi}")
             for mpi in ("openmpi", "mpich") for name in MPI_PARTS}
+
+
+def run_efa_rdm(server_at, client_at, directory):
+    """A program of ours over libfabric's efa, whose ends may be on two hosts."""
+    program = compiled(directory, "efa_rdm.c", "-lfabric")
+    server = server_at.start(program, **NO_SHM)
+    wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
+    client = expect_success(client_at.run(program, server.stdout.split()[0], **NO_SHM))
+    assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
+    server.send(signal.SIGUSR1)
+    assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
 
 
 def expect_ranks(result, program, ranks):

@@ -15,11 +15,9 @@ import pytest
 
 from captures import Tracer, expect_wireshark_agrees, packets
 from common import TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
-from middleware import OPENMPI_ENV, compiled, expect_ranks
+from middleware import NO_SHM, OPENMPI_ENV, compiled, expect_ranks, run_efa_rdm
 from releases import lacks, needs
 
-# A message within one host goes by shared memory otherwise, past the device.
-NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
 MESSAGES = """\
 send 0 ok
 send 1 ok
@@ -149,7 +147,7 @@ def test_inject(tmp_path):
         assert [(failure["reason"], failure["vendor_err"]) for failure in failed] == [("INJECTED", 7)], told
         expect_success(device.run(SIMHCA, "inject", "clear"))
         expect_success(device.run(SIMHCA, "inject", "add", "drop every=10", "reorder every=7"))
-        run_libfabric(device, tmp_path)
+        run_efa_rdm(device, device, tmp_path)
         for rule in json.loads(expect_success(device.run(SIMHCA, "inject", "--json", "list")).stdout):
             assert rule["fired"], rule
 
@@ -213,7 +211,7 @@ def test_shuffled(tmp_path):
     with Device("ethernet", "--model", "efa", "--srd-order", "shuffled") as device:
         for result in run_pair(device, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64):
             expect_success(result)
-        run_libfabric(device, tmp_path)
+        run_efa_rdm(device, device, tmp_path)
 
 
 EVENTS = """\
@@ -338,23 +336,10 @@ def test_fi_pingpong(efa, endpoint, mode, size):
     assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client
 
 
-def run_libfabric(efa, tmp_path):
-    program = compiled(tmp_path, "efa_rdm.c", "-lfabric")
-    server = efa.start(program, **NO_SHM)
-    wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
-    client = expect_success(efa.run(program, server.stdout.split()[0], **NO_SHM))
-    assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
-    assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
-
-
 def test_libfabric(efa, tmp_path):
     """A program of ours: tagged messages, reads and writes, of up to 200 kB, checked byte for byte."""
-    run_libfabric(efa, tmp_path)
+    run_efa_rdm(efa, efa, tmp_path)
 
-
-# Since libfabric 2.1, which has efa-direct.
-NOT_UNDERSTOOD = pytest.mark.skipif(not lacks("efa_direct"), reason=(
-    "libfabric 2.1 and newer over its fabric efa: one buffer for many messages fails, and Open MPI 5 crashes in it; why is not known"))
 
 CALLS = """\
 message 3000
@@ -385,7 +370,7 @@ done
 
 
 @pytest.mark.parametrize("fabric, printed", [
-    pytest.param("efa", CALLS, marks=NOT_UNDERSTOOD), pytest.param("efa-direct", DIRECT_CALLS, marks=needs("efa_direct"))], ids=["efa", "efa-direct"])
+    pytest.param("efa", CALLS), pytest.param("efa-direct", DIRECT_CALLS, marks=needs("efa_direct"))], ids=["efa", "efa-direct"])
 def test_libfabric_calls(efa, tmp_path, fabric, printed):
     """Each kind of libfabric's calls, with its data."""
     assert expect_success(efa.run(compiled(tmp_path, "efa_calls.c", "-lfabric"), fabric, **NO_SHM)).stdout == printed
@@ -398,7 +383,6 @@ def test_mmap_is_overwritten(efa, tmp_path):
     assert told == "told\nmapped\n"
 
 
-@NOT_UNDERSTOOD
 def test_openmpi(efa, tmp_path):
     """
     Over libfabric, by its matching transport layer: messages of up to 1 MiB, of which each word is checked. It has

@@ -10,7 +10,7 @@ import pytest
 
 from captures import Tracer
 from common import TIME_LIMIT, SIMHCA, cpu_ticks, expect_success, new_port, wait_until
-from middleware import compiled
+from middleware import run_efa_rdm
 from namespaces import IPV4, listens, namespaces_can_be_had, two_hosts, wire
 from test_bad_wire import bad_wire, joined  # noqa: F401, a fixture
 
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.skipif(not namespaces_can_be_had(), reason="no user nam
 
 EFA = "--model=efa"
 GIDS = [f"0000:0000:0000:0000:0000:ffff:0a63:000{host}" for host in (1, 2)]
-NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}
 PEERS = """\
 send 0 ok
 send 1 ok
@@ -91,21 +90,12 @@ def test_perftest(hosts, flags, size):
         assert re.search(rf"^ {size} +50 ", expect_success(result).stdout, re.M), result
 
 
-def run_libfabric(hosts, tmp_path):
-    program = compiled(tmp_path, "efa_rdm.c", "-lfabric")
-    server = hosts[1].start(program, **NO_SHM)
-    wait_until(lambda: "\n" in server.stdout or not server.running, TIME_LIMIT, "it tells its address")
-    client = expect_success(hosts[0].run(program, server.stdout.split()[0], **NO_SHM))
-    assert client.stdout.split() == ["1", "3000", "8000", "40000", "200000", "done"]
-    assert expect_success(server.finish()).stdout.split()[1:] == client.stdout.split()
-
-
 def test_libfabric(hosts, tmp_path):
     """Tagged messages, reads and writes, checked byte for byte."""
-    run_libfabric(hosts, tmp_path)
+    run_efa_rdm(*reversed(hosts), tmp_path)
 
 
 def test_bad_network(bad_wire, tmp_path):  # noqa: F811
     """Of packets that are lost, come twice or late, or are damaged, nothing shows."""
     with joined(bad_wire, lose=30, repeat=30, delay=30, damage=30, options=[EFA]) as (hosts, _):
-        run_libfabric(hosts, tmp_path)
+        run_efa_rdm(*reversed(hosts), tmp_path)

@@ -44,7 +44,6 @@ SKIPS = [
     ("*", "another_cpus_thread_is_invited"), # needs the CPUs 0 and 1
     # Of a release's programs for EFA.
     ("*", r"Debian \d+ has no "),
-    ("[ts]*", "libfabric 2.1 and newer over its fabric efa"),
     # For root.
     ("*-user", "raw packets are for CAP_NET_RAW"),
     ("*-user", "for root alone"),
