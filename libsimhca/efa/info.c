@@ -8,6 +8,7 @@
 void simhca_efa_qp_info(void *object, struct simhca_qp_info *info)
 {
 	struct efa_qp *qp = object;
+	const uint32_t waits_for = atomic_load_explicit(&qp->shown_waits_for, memory_order_relaxed);
 	bool any_yet;
 
 	*info = (struct simhca_qp_info){
@@ -20,9 +21,8 @@ void simhca_efa_qp_info(void *object, struct simhca_qp_info *info)
 		.max_send_wr = qp->caps.max_send_wr,
 		.sends = atomic_load_explicit(&qp->shown_count, memory_order_relaxed),
 		.recvs = efa_recvs(qp, &any_yet),
-		.wait = atomic_load_explicit(&qp->shown_waiting, memory_order_relaxed)
-				? SIMHCA_WAIT_RNR
-				: SIMHCA_WAIT_NOTHING,
+		.wait = waits_for ? SIMHCA_WAIT_RNR : SIMHCA_WAIT_NOTHING,
+		.dest_qpn = waits_for,
 		.too_early = atomic_load_explicit(&qp->usage->too_early, memory_order_relaxed),
 	};
 	simhca_usage_sum(qp->usage, &info->usage);

@@ -151,8 +151,8 @@ struct efa_qp {
 	uint64_t wire_due_ns;	  /* when something is to be sent again; 0: never */
 	/* Of these counts the sender's are written by who has its work lock, the receiver's by any sender. */
 	struct simhca_usage *usage;
-	/* count and waiting, for who watches. */
-	_Atomic uint32_t shown_count, shown_waiting;
+	/* For who watches: count, and the QP of whose receives the oldest message waits for one; 0: none. */
+	_Atomic uint32_t shown_count, shown_waits_for;
 
 	pthread_mutex_t rq_lock;
 	uint32_t rq_ci; /* modulo 2^32; a doorbell counts its low 16 bits */

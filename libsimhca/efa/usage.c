@@ -5,7 +5,8 @@
 void efa_show(struct efa_qp *qp)
 {
 	atomic_store_explicit(&qp->shown_count, qp->count + qp->flight_count, memory_order_relaxed);
-	atomic_store_explicit(&qp->shown_waiting, qp->waiting, memory_order_relaxed);
+	atomic_store_explicit(&qp->shown_waits_for, qp->waiting ? qp->messages[0].send.dest_qpn : 0,
+			      memory_order_relaxed);
 }
 
 /* By one of many senders. */

@@ -62,6 +62,8 @@ def is_there(what):
         usage = subprocess.run(["ib_send_bw", "--help"], capture_output=True, text=True, check=False)
         return "--inline_recv" in usage.stdout + usage.stderr
     if what == "whole_space":
+        if not shutil.which("ucx_info"):
+            return False
         found = subprocess.run(["ucx_info", "-c"], capture_output=True, text=True, check=True)
         return "UCX_IB_REG_METHODS" in found.stdout
     if what == "librpma":

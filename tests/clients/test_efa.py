@@ -4,6 +4,7 @@
 say of it is in the suite upstream.
 """
 import json
+import os
 import pathlib
 import platform
 import re
@@ -14,7 +15,7 @@ import time
 import pytest
 
 from captures import Tracer, expect_wireshark_agrees, packets
-from common import TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
+from common import ENDING, TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
 from middleware import NO_SHM, OPENMPI_ENV, compiled, expect_ranks, run_efa_rdm
 from releases import lacks, needs
 
@@ -121,6 +122,34 @@ def test_objects(efa):
     assert [(cq["cqe"], cq["users"]) for cq in shown("cq")] == [(64, 2)] * 3
     shown_by_rdma = expect_success(efa.run("rdma", "resource", "show", "qp")).stdout
     assert len(re.findall(rf"type DRIVER state \w+ .*pid {program.pid} ", shown_by_rdma)) == 3, shown_by_rdma
+
+
+WAITS = """\
+import signal
+from efa_messages import End
+there, here = End("simhca0"), End("simhca0")
+ah = here.address(there.gid())
+here.send(ah, there.qp.qp_num, 64)
+print(here.qp.qp_num, there.qp.qp_num, flush=True)
+signal.pause()
+"""
+
+
+def test_who_waits_for_whom(efa):
+    """A message without a receive is shown as such, with its receiver, and what it costs."""
+    program = efa.start("/usr/bin/python3", "-u", "-c", WAITS, PYTHONPATH=pathlib.Path(__file__).parent)
+    wait_until(lambda: "\n" in program.stdout or not program.running, TIME_LIMIT, "it has sent")
+    me = rf"python3\[{program.pid}\], QP "
+    here, there = (f"0x{int(number):06x}" for number in program.stdout.split())
+    line = rf"^{me}{here} waits for a receive of {me}{there}; posted: 1$"
+    for tool in ["stat"], ["top", "-n", 1, "-d", 0.2]:
+        shown = expect_success(efa.run(SIMHCA, *tool)).stdout
+        assert re.search(line, shown, re.M), shown
+    last = expect_success(efa.run(SIMHCA, "top", "--json", "-n", 2, "-d", 0.3)).stdout.splitlines()[-1]
+    counted, = [one for one in json.loads(last)["programs"] if one["pid"] == program.pid]
+    assert counted["rnr_naks"] > 0 and counted["messages"] == 0, counted
+    status = expect_success(efa.run(SIMHCA, "status")).stdout
+    assert "simhca0: EFA, ACTIVE" in status and re.search(rf" {program.pid} +python3 ", status), status
 
 
 def test_lint(launcher):
@@ -246,6 +275,41 @@ def test_killed(efa):
     program.send(signal.SIGKILL)
     program.finish()
     efa.expect_idle()
+
+
+def test_peer_is_killed(efa):
+    """In the middle of its messages: who sends to it is told, and nothing of either is left."""
+    argv = ["ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-s", 64, "-D", 2 * TIME_LIMIT, "-p", new_port()]
+    server = efa.start(*argv)
+    wait_until(lambda: argv[-1] in listening_ports() or not server.running, TIME_LIMIT, "it listens")
+    client = efa.start(*argv, "localhost")
+
+    def received():
+        programs = json.loads(expect_success(efa.run(SIMHCA, "stat", "--json")).stdout)["programs"]
+        return any(one["pid"] == server.pid and one["received"] for one in programs)
+
+    wait_until(received, TIME_LIMIT, "messages come")
+    server.send(signal.SIGKILL)
+    assert "syndrom 0x9" in client.finish().stderr
+    told = json.loads(expect_success(efa.run(SIMHCA, "explain", "--json")).stdout)["failures"]
+    told = {(failure["reason"], failure["vendor_err"]) for failure in told if failure["pid"] == client.pid}
+    assert told == {("NO_RESPONSE", 9)}
+
+
+def test_daemon_is_killed():
+    """Commands fail, and who waits for asynchronous events is told; what is posted stays as it is."""
+    with Device("ethernet", "--model", "efa") as device:
+        program = device.start("/usr/bin/python3", "-u", pathlib.Path(__file__).with_name("efa_messages.py"))
+        watching = device.start("ibv_asyncwatch")
+        wait_until(lambda: "asleep\n" in program.stdout and "async event FD" in watching.stdout, TIME_LIMIT, "both wait")
+        os.kill(device.pid, signal.SIGKILL)
+        assert watching.finish(ENDING).status > 0
+        program.send(signal.SIGUSR1)
+        ended = program.finish()
+        assert ended.status > 0 and "nothing has completed" in ended.stderr, ended
+        device.start_daemon()
+        for result in run_pair(device, "ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64):
+            expect_success(result)
 
 
 @pytest.mark.parametrize("program, flags, size", [
