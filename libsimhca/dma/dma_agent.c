@@ -45,13 +45,15 @@ struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd, u
 	struct stat st;
 
 	if (simhca_file_kind(socket) != SIMHCA_FILE_UNIX_SOCKET ||
-	    simhca_file_kind(bounce_fd) != SIMHCA_FILE_MEMORY || fstat(bounce_fd, &st) ||
-	    /* Whole pages, also huge ones: they could not be unmapped otherwise. */
-	    bounce_size % (uint64_t)st.st_blksize ||
-	    /* Without the seals the client could shrink the file under us: SIGBUS. */
-	    bounce_size < AGENT_MIN_BOUNCE || bounce_size > (64u << 20) ||
-	    (uint64_t)st.st_size < bounce_size ||
-	    (fcntl(bounce_fd, F_GET_SEALS) & seals) != seals) {
+	    simhca_file_kind(bounce_fd) != SIMHCA_FILE_MEMORY || bounce_size < AGENT_MIN_BOUNCE ||
+	    bounce_size > (64u << 20) ||
+	    /*
+	     * Without the seals the client could shrink the file under us: SIGBUS. Its size is
+	     * asked for when they are there.
+	     */
+	    (fcntl(bounce_fd, F_GET_SEALS) & seals) != seals ||
+	    !simhca_file_has_ordinary_pages(bounce_fd) || fstat(bounce_fd, &st) ||
+	    (uint64_t)st.st_size < bounce_size) {
 		errno = EINVAL;
 		return NULL;
 	}

@@ -75,12 +75,18 @@ static bool kernel_overcommits(void)
 	return mode != '2';
 }
 
-bool simhca_file_never_fails(int fd)
+bool simhca_file_has_ordinary_pages(int fd)
 {
 	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
+}
+
+bool simhca_file_never_fails(int fd)
+{
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	/* Files of a tmpfs that is mounted, which has a size, can have no such seal. */
-	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstatfs(fd, &fs) &&
-	       fs.f_type == TMPFS_MAGIC && kernel_overcommits();
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && simhca_file_has_ordinary_pages(fd) &&
+	       kernel_overcommits();
 }

@@ -23,10 +23,16 @@ enum simhca_file_kind {
 enum simhca_file_kind simhca_file_kind(int fd);
 
 /*
- * Whether no access to a mapping of a file that lies in memory can fail, which would be a signal, whatever its
- * owner does from now on: a memfd of ordinary pages that cannot shrink. A hole in one of hugetlbfs
- * needs a huge page when it is accessed, and there may be none; and where the kernel overcommits no memory
- * (vm.overcommit_memory=2), any hole may find none.
+ * Of a file that lies in memory: whether its pages are ordinary ones. A hole in a file of huge pages, which
+ * its owner can make whatever is sealed, needs one when it is accessed; there may be none, and that is
+ * a signal.
+ */
+bool simhca_file_has_ordinary_pages(int fd);
+
+/*
+ * Whether no access to a mapping of it can be a signal, whatever its owner does from now on: a memfd of
+ * ordinary pages that cannot shrink. Where the kernel overcommits no memory
+ * (vm.overcommit_memory=2), there may be no page for any hole.
  */
 bool simhca_file_never_fails(int fd);
 
