@@ -150,6 +150,7 @@ struct simhca_mr_info {
 	uint32_t used;	/* rights that were needed so far */
 	uint64_t stale; /* where it was used after its memory had been unmapped or dropped; or 0 */
 	uint32_t pid;	/* in whose memory it lies; 0: in nobody's, or it cannot be told */
+	bool mappable;	/* by programs on the fast path */
 	struct simhca_query_mr_reply attr;
 };
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info);

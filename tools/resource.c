@@ -31,7 +31,8 @@ static const char srq_about[] =
 static const char mr_about[] =
 	"Shows the memory regions of all programs: keys, length in bytes, and rights (ACCESS, as\n"
 	"ibv_reg_mr(3) has them). With -x also the protection domain, how many memory windows are\n"
-	"bound to it, and what on-demand paging has done.\n";
+	"bound to it, whether peers can map it, to reach it by plain copies (on-chip memory, and\n"
+	"memfds that cannot shrink), and what on-demand paging has done.\n";
 
 static const char cm_about[] =
 	"Shows the ids of rdma_cm of all programs: who listens where, and who is connected to\n"
@@ -90,6 +91,7 @@ static const struct report_column mr_columns[] = {
 	{ "PROGRAM", "comm", REPORT_TEXT, false },
 	{ "PD", "pdn", REPORT_NUMBER, true },
 	{ "WINDOWS", "windows", REPORT_NUMBER, true },
+	{ "MAPPABLE", "mappable", REPORT_BOOL, true },
 	{ "PAGING", "odp", REPORT_NUMBERS, true },
 	{ 0 },
 };

@@ -515,6 +515,7 @@ bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct sim
 		.stale = watch ? atomic_load_explicit(&watch->used, memory_order_relaxed) : 0,
 		/* On-chip memory and files are mapped by the device itself. */
 		.pid = region->dm_users || region->of_file ? 0 : (uint32_t)region->mm->pid,
+		.mappable = region->file.owner,
 	};
 	simhca_query_mr(context, *handle, &info->attr, NULL);
 	return true;

@@ -58,7 +58,7 @@
  *		channel (the inode of its pipe; 0: none), overrun, users
  *	srq:	srqn, type, pdn, max_wr, posted (receives that wait for a message), limit, users;
  *		cqn, if it has a CQ of its own
- *	mr:	lkey, rkey, mrlen, pdn, access, windows; and of on-demand regions odp
+ *	mr:	lkey, rkey, mrlen, pdn, access, windows, mappable (by peers); and of on-demand regions odp
  *		{present_pages, faults, ..}: the counters of struct simhcadv_odp_counters
  *
  * cm		The ids of rdma_cm, of all programs: likewise, an array. Each has cm_idn, pid and

@@ -210,6 +210,7 @@ static json_t *next_mr(const struct device *device, const struct session *sessio
 	json_object_set_new(mr, "pdn", json_integer(info.pd));
 	json_object_set_new(mr, "access", json_integer(attr->access));
 	json_object_set_new(mr, "windows", json_integer(attr->windows));
+	json_object_set_new(mr, "mappable", json_boolean(info.mappable));
 	if (attr->access & SIMHCA_ACCESS_ON_DEMAND)
 		json_object_set_new(mr, "odp",
 				    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",

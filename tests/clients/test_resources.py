@@ -71,7 +71,7 @@ def test_tables(device):
     cq, = (cq for cq in table(device, "cq") if cq["WAITING"] == "5")
     assert [cq[head] for head in ("ARMED", "OVERRUN", "PID")] == ["solicited", "no", str(truth["pid"])]
 
-    for what, more in {"qp": ["FASTPATH", "FAULTS"], "cq": ["CHANNEL", "USERS"], "srq": ["PD"], "mr": ["PAGING"]}.items():
+    for what, more in {"qp": ["FASTPATH", "FAULTS"], "cq": ["CHANNEL", "USERS"], "srq": ["PD"], "mr": ["MAPPABLE", "PAGING"]}.items():
         plain, extended = table(device, what), table(device, what, "-x")
         assert table(device, what, "--extended") == extended
         for short, long in zip(plain, extended):

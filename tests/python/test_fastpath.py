@@ -82,3 +82,4 @@ def test_regions_that_are_mapped(kind, mapped, fast_path):
     # Before the region is mapped a message is the device's; and now and then it looks at the QP just then.
     assert carried > 580 if mapped else not carried, done
     assert (done['before'], done['after']) == (1 if mapped else 0, 0), done
+    assert done['shown'] == [mapped], done

@@ -85,12 +85,13 @@ for n in range(ROUNDS):
         tell(look=[at, length, n])
         hear()
 before = mappings()
+shown = [mr['mappable'] for mr in show('mr') if mr['rkey'] == other['rkey']]
 mine = [qp for qp in show('qp') if qp['lqpn'] == side.qp.qp_num][0]
 tell(dereg=True)
 hear()
 side.send(WRITE, side.region.sge(0, 64), to=(START, other['rkey']))
 poll_error(side.scq, e.IBV_WC_REM_ACCESS_ERR, 'KEY_UNKNOWN')
 side.qp.close()
-print(json.dumps({'qp': mine, 'before': before, 'after': mappings()}))
+print(json.dumps({'qp': mine, 'shown': shown, 'before': before, 'after': mappings()}))
 tell(end=True)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
