@@ -38,7 +38,7 @@
 #define FLOWS_MOST 128
 #define REPORT_BYTES 1000000u
 #define BURST_NS 2000000u /* what the bucket holds: of a moment in which we do not run */
-#define HELD_MOST 256
+#define HELD_MOST 1024	  /* two windows of a QP */
 #define LATE_NS 3000000u
 #define ROCE_PORT 4791
 #define BTH 12
@@ -53,10 +53,15 @@ static const char *const name_of[] = { "lose", "repeat", "delay", "damage", "mar
 static uint32_t what[WHATS];
 
 struct frame {
-	uint64_t due; /* of what is held: 0: free */
-	struct way *way;
+	struct way *way; /* of what is held */
 	size_t length;
 	uint8_t bytes[FRAME_MOST];
+};
+
+/* What is carried late. */
+struct held {
+	uint64_t due[HELD_MOST]; /* 0: free */
+	struct frame frame[HELD_MOST];
 };
 
 /* In one direction; what waits for the bucket is from `first` on. */
@@ -239,36 +244,37 @@ static uint64_t carry_waiting(struct way *way)
 	return UINT64_MAX;
 }
 
-static bool hold(struct frame *held, struct way *way, const uint8_t *frame, size_t length,
+static bool hold(struct held *held, struct way *way, const uint8_t *frame, size_t length,
 		 uint64_t ns)
 {
 	for (int i = 0; i < HELD_MOST; i++) {
-		if (held[i].due)
+		if (held->due[i])
 			continue;
-		held[i].due = now() + ns;
-		held[i].way = way;
-		held[i].length = length;
-		memcpy(held[i].bytes, frame, length);
+		held->due[i] = now() + ns;
+		held->frame[i].way = way;
+		held->frame[i].length = length;
+		memcpy(held->frame[i].bytes, frame, length);
 		return true;
 	}
 	return false;
 }
 
 /* Carries what is due; when the next is, or UINT64_MAX. */
-static uint64_t carry_held(struct frame *held)
+static uint64_t carry_held(struct held *held)
 {
 	uint64_t time = now();
 
 	for (;;) {
-		struct frame *next = NULL;
+		uint64_t due = UINT64_MAX;
+		int next = 0;
 
 		for (int i = 0; i < HELD_MOST; i++)
-			if (held[i].due && (!next || held[i].due < next->due))
-				next = &held[i];
-		if (!next || next->due > time)
-			return next ? next->due : UINT64_MAX;
-		carry(next->way, next->bytes, next->length);
-		next->due = 0;
+			if (held->due[i] && held->due[i] < due)
+				due = held->due[next = i];
+		if (due > time)
+			return due;
+		carry(held->frame[next].way, held->frame[next].bytes, held->frame[next].length);
+		held->due[next] = 0;
 	}
 }
 
@@ -282,7 +288,7 @@ static void sleep_until(uint64_t time, struct pollfd *ends)
 		complain("ppoll");
 }
 
-static void on_roce(struct way *way, struct frame *held, uint8_t *frame, size_t length,
+static void on_roce(struct way *way, struct held *held, uint8_t *frame, size_t length,
 		    size_t payload)
 {
 	uint64_t late = what[FAR] * 1000000ull;
@@ -318,7 +324,7 @@ static bool set(const char *word)
 
 int main(int argc, char **argv)
 {
-	static struct frame held[HELD_MOST];
+	static struct held held;
 	static struct flow flows[FLOWS_MOST];
 	static struct way ways[2];
 	static uint8_t frame[FRAME_MOST];
@@ -347,7 +353,7 @@ int main(int argc, char **argv)
 	puts("here");
 	fflush(stdout);
 	while (!ending) {
-		uint64_t next = carry_held(held);
+		uint64_t next = carry_held(&held);
 
 		for (int i = 0; i < 2; i++) {
 			uint64_t time = carry_waiting(&ways[i]);
@@ -367,7 +373,7 @@ int main(int argc, char **argv)
 				continue;
 			}
 			came[i]++;
-			on_roce(&ways[i], held, frame, (size_t)length, payload);
+			on_roce(&ways[i], &held, frame, (size_t)length, payload);
 		}
 	}
 	printf("%lu %lu\n", came[0], came[1]);

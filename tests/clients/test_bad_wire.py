@@ -8,6 +8,8 @@ import contextlib
 import os
 import pathlib
 import random
+import signal
+import time
 
 import pytest
 
@@ -88,8 +90,8 @@ def damaged(report):
 @pytest.mark.parametrize("fate, gid", [
     ({"lose": 30}, IPV4_GID), ({"repeat": 50}, IPV6_GID), ({"delay": 50}, IPV4_GID),
     ({"damage": 30}, IPV6_GID),
-    ({"lose": 20, "repeat": 20, "delay": 20, "damage": 20}, IPV4_GID),
-], ids=["lose", "repeat", "delay", "damage", "all"])
+    ({"lose": 20, "repeat": 20, "delay": 20, "damage": 20}, IPV4_GID), ({"lose": 100}, IPV6_GID),
+], ids=["lose", "repeat", "delay", "damage", "all", "lose a tenth"])
 def test_arrives(bad_wire, fate, gid):
     """Writes, reads, atomics and sends, of a thousand packets and more; the counters tell."""
     with joined(bad_wire, **fate) as (hosts, _):
@@ -208,3 +210,52 @@ def test_answers_take_longer_than_the_timeout(bad_wire):
         names = "local_ack_timeout_err", "roce_adp_retrans"
         wait_until(lambda: counter(hosts[0], names[0]), TIME_LIMIT, "a time-out is counted")
         assert sum(counter(hosts[0], name) for name in names) < 10
+
+
+# ------------------------------------------------------------------------- programs of perftest
+
+
+FAR_SECONDS = 3
+FAR_BYTES = 1 << 18  # 256 packets
+STOPS = 10 if os.environ.get("SIMHCA_SOAK") == "1" else 2  # seconds
+
+
+def gigabits(hosts, program, size):
+    """Per second, of a program of perftest's from the first host to the second."""
+    port = new_port()
+    argv = [program, "-F", "-x", IPV4_GID, "-s", size, "-D", FAR_SECONDS, "--report_gbits", "-p", port]
+    server = hosts[1].start(*argv)
+    wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
+    client = expect_success(hosts[0].run(*argv, IPV4[1]))
+    expect_success(server.finish())
+    return next(float(line.split()[3]) for line in client.stdout.splitlines()
+                if line.split()[:1] == [str(size)])
+
+
+def test_reads_follow_each_other(bad_wire):
+    """
+    A round trip of 20 ms: reads have as much under way as writes. One request for 32 packets at a time would be a
+    ninth of it.
+    """
+    with joined(bad_wire, far=10) as (hosts, _):
+        writes, reads = (gigabits(hosts, program, FAR_BYTES) for program in ("ib_write_bw", "ib_read_bw"))
+        print(f"{writes} Gb/s written, {reads} read")
+        assert reads > 0.3 * writes
+
+
+def test_a_receiver_that_stops(bad_wire):
+    """Its daemon says that there is no receive, for as long as it takes, and that costs no retry."""
+    port = new_port()
+    argv = ["ib_send_bw", "-F", "-x", IPV4_GID, "-s", 5000, "-D", 2 * STOPS, "-p", port]
+    with joined(bad_wire, lose=10) as (hosts, _):
+        server = hosts[1].start(*argv)
+        wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
+        client = hosts[0].start(*argv, IPV4[1])
+        wait_until(lambda: wire(hosts[1])["taken"] > 1000, TIME_LIMIT, "it receives")
+        server.send(signal.SIGSTOP)
+        time.sleep(STOPS)
+        assert client.running, client.result()
+        server.send(signal.SIGCONT)
+        for program in client, server:
+            expect_success(program.finish(10 * TIME_LIMIT))
+        wait_until(lambda: counter(hosts[1], "out_of_buffer"), TIME_LIMIT, "it was without a receive")
