@@ -9,7 +9,13 @@ from common import TIME_LIMIT, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
 from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, listens
 
-PEER = (pathlib.Path(__file__).parent.parent / "clients" / "wire_peer.py").read_text()
+CLIENTS = pathlib.Path(__file__).parent.parent / "clients"
+# wire_peer.py as one text with what it imports, as the guest has none of our files.
+PEER = f"""
+import sys, types
+sys.modules["verbs_enums"] = types.ModuleType("verbs_enums")
+exec({(CLIENTS / "verbs_enums.py").read_text()!r}, vars(sys.modules["verbs_enums"]))
+{(CLIENTS / "wire_peer.py").read_text()}"""
 GID = {4: IPV4_GID, 6: IPV6_GID}
 DEVICE = {"ours": "simhca0", "rxe": "rxe0"}
 ADDRESS = {"ours": {4: IPV4[0], 6: IPV6[0]}, "rxe": {4: IPV4[1], 6: IPV6[1]}}
