@@ -83,3 +83,11 @@ def test_regions_that_are_mapped(kind, mapped, fast_path):
     assert carried > 580 if mapped else not carried, done
     assert (done['before'], done['after']) == (1 if mapped else 0, 0), done
     assert done['shown'] == [mapped], done
+
+
+def test_more_regions_than_are_mapped():
+    """There are 16 at a time for a QP; and what is gone does not stay while it goes on with others."""
+    done = json.loads(private_python('fastpath_many_mapped.py'))
+    assert done['before'] == 16 and done['after'] <= 2, done
+    # Some of the messages to 24 regions in turn, and nearly all to the two that are left.
+    assert done['qp']['fast_path']['messages'] > 600, done

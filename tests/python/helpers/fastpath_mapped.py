@@ -21,6 +21,7 @@ from two_programs import Other, show
 KIND = sys.argv[1]
 ROUNDS = 300
 LENGTH = 3 * 4096
+OFFSET = 4096 + 40  # of the region in the file
 
 other_program = Other(60)
 child, tell, hear = other_program.child, other_program.tell, other_program.hear
@@ -31,8 +32,8 @@ class Memory:
 
     def __init__(self, side):
         if KIND == 'dm':
-            self.dm = DM(side.ctx, AllocDmAttr(length=LENGTH))
-            self.mr = DMMR(side.pd, LENGTH, FULL | e.IBV_ACCESS_ZERO_BASED, self.dm, 0)
+            self.dm = DM(side.ctx, AllocDmAttr(length=OFFSET + LENGTH))
+            self.mr = DMMR(side.pd, LENGTH, FULL | e.IBV_ACCESS_ZERO_BASED, self.dm, OFFSET)
             return
         self.dm = None
         file = os.memfd_create('test-region', os.MFD_ALLOW_SEALING)
@@ -40,13 +41,13 @@ class Memory:
         if KIND == 'sealed':
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         self.map = mmap.mmap(file, LENGTH + 2 * 4096)
-        self.mr = DmaBufMR(side.pd, LENGTH, FULL, dmabuf=file, offset=4096)
+        self.mr = DmaBufMR(side.pd, LENGTH, FULL, dmabuf=file, offset=OFFSET)
         os.close(file)
 
     def read(self, length, offset):
         if self.dm:
-            return self.dm.copy_from_dm(offset, length)
-        return self.map[4096 + offset:4096 + offset + length]
+            return self.dm.copy_from_dm(OFFSET + offset, length)
+        return self.map[OFFSET + offset:OFFSET + offset + length]
 
 
 def mappings():
@@ -72,7 +73,7 @@ if not child:
         tell()
     os._exit(0)
 
-START = 4096 if KIND != 'dm' else 0  # pyverbs has the offset as the region's first address
+START = OFFSET if KIND != 'dm' else 0  # pyverbs has the offset as the region's first address
 for n in range(ROUNDS):
     length, at = 64 + 8 * (n % 500), n % 64 * 8
     side.region.write(pattern(length, n))
