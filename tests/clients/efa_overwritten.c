@@ -25,7 +25,8 @@ static int overwrite(char *code)
 {
 	const uintptr_t to = (uintptr_t)instead, page = (uintptr_t)sysconf(_SC_PAGESIZE);
 #if defined(__x86_64__)
-	char jump[12] = "\x48\xb8........\xff\xe0"; /* mov rax, to; jmp rax */
+	/* mov rax, to; jmp rax */
+	char jump[12] = { 0x48, (char)0xb8, [10] = (char)0xff, (char)0xe0 };
 	const size_t at = 2;
 #elif defined(__aarch64__)
 	char jump[16] = "\x50\x00\x00\x58\x00\x02\x1f\xd6"; /* ldr x16, to; br x16 */
