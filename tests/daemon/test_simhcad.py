@@ -889,5 +889,6 @@ def test_ends_though_engines_have_no_cpu(daemon, libc):
     time.sleep(7)  # longer than those are waited for that a client's memory holds up
     for tid in engines:
         give_cpu(libc, tid)
+    daemon.process.wait(30)  # another signal could come after it has given up its handlers
     assert daemon.stop() == 0
     assert "cannot be ended" not in daemon.log
