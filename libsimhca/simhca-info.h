@@ -131,6 +131,8 @@ struct simhca_qp_info {
 	/* Work requests posted that have not completed; receives of its own queue. */
 	uint32_t sends, recvs;
 	uint32_t wait; /* enum simhca_wait, of its requester */
+	/* Of one that waits: the device that has dest_qpn; NULL: another host's, or there is no such QP */
+	const struct simhca_device *peer_device;
 	/* of RC QPs, if programs may carry messages: those that it did; times that it did not */
 	bool fast_path;
 	uint64_t by_fast_path, told, handed[SIMHCA_SLOW_REASONS];

@@ -140,6 +140,7 @@ static bool take_qp(struct reading *reading, struct queue_pair *qp, const json_t
 	copy_text(qp->type, sizeof(qp->type), json, "type");
 	copy_text(qp->state, sizeof(qp->state), json, "state");
 	copy_text(qp->waits_for, sizeof(qp->waits_for), json, "waits_for");
+	copy_text(qp->peer_device, sizeof(qp->peer_device), json, "peer_device");
 	add_usage(&qp->usage, json_object_get(json, "usage"));
 	json_object_foreach((json_t *)faults, name, value) qp->usage.number[USAGE_FAULTS] +=
 		(uint64_t)json_integer_value(value);
@@ -281,8 +282,7 @@ void reading_waits_for(const struct reading *reading, const struct queue_pair *q
 		{ "busy", "its turn" },
 		{ "peer", "pages" },
 	};
-	const struct queue_pair *peer =
-		find_qp(reading, reading_program(reading, qp)->device, qp->rqpn);
+	const struct queue_pair *peer = find_qp(reading, qp->peer_device, qp->rqpn);
 	const char *what = "pages of its own";
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)

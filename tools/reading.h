@@ -49,7 +49,7 @@ struct program {
 struct queue_pair {
 	size_t program; /* its index */
 	long long qpn, rqpn, sends, recvs;
-	char type[16], state[8], waits_for[16];
+	char type[16], state[8], waits_for[16], peer_device[64];
 	struct usage usage;
 };
 

@@ -92,6 +92,15 @@ static void progress(const struct simhca_qp *qp, struct simhca_qp_info *info)
 			      : queued(simhca_progress_rq_pi(mem), resp.rq_ci, qp->rq_entries);
 }
 
+static const struct simhca_device *peer_device(const struct simhca_qp *qp)
+{
+	const bool is_connected = qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_XRC_SEND;
+	const struct simhca_qp *peer =
+		is_connected && !qp->link->remote ? simhca_link_peer(qp) : NULL;
+
+	return peer ? peer->device : NULL;
+}
+
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info)
 {
@@ -128,6 +137,8 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		atomic_load_explicit(&qp->usage->most_unsignaled, memory_order_relaxed);
 	info->too_early = atomic_load_explicit(&qp->usage->too_early, memory_order_relaxed);
 	progress(qp, info);
+	if (info->wait != SIMHCA_WAIT_NOTHING)
+		info->peer_device = peer_device(qp);
 	if (info->fast_path) {
 		const struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 

@@ -5,8 +5,19 @@
 #include <string.h>
 
 #include "core/av.h"
+#include "core/gids.h"
 #include "core/lock.h"
 #include "objects.h"
+
+struct simhca_device *efa_device_at(const struct simhca_device *own, const union simhca_gid *gid)
+{
+	struct simhca_device *device;
+
+	for (device = own->fabric->devices; device; device = device->next)
+		if (device->efa_qps && simhca_gids_have(&device->gids, gid))
+			break;
+	return device;
+}
 
 bool efa_ah_gid(struct simhca_efa *efa, uint16_t number, union simhca_gid *gid)
 {

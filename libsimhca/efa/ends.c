@@ -274,7 +274,7 @@ enum efa_status efa_place(struct simhca_worker *worker, const struct efa_qp *oth
 		 (!length ||
 		  efa_copy(worker, other, peer, &to, &from, length, &reason) == SIMHCA_DMA_OK);
 	simhca_key_release(worker, 0);
-	return copied ? EFA_STATUS_OK : efa_because(message, EFA_STATUS_BAD_STATUS, reason, NULL);
+	return copied ? EFA_STATUS_OK : efa_peer_fault(message, EFA_STATUS_BAD_STATUS, reason);
 }
 
 uint8_t *efa_put_grh(const struct efa_sender *sender, const struct efa_qp *peer, uint8_t *bounce,
@@ -318,6 +318,9 @@ void efa_fail_recv(const struct efa_sender *sender, const struct efa_message *me
 	enum efa_status own = status == EFA_STATUS_REMOTE_LENGTH ? EFA_STATUS_LOCAL_LENGTH
 								 : EFA_STATUS_INVALID_LKEY;
 	struct efa_cqe cqe = recv_cqe(peer, recv->req_id, own);
+
+	if (status == EFA_STATUS_BAD_DEST_QPN) /* its program has ended */
+		return;
 
 	efa_report_recv(peer, (uint32_t)sender->qpn, recv->req_id, own, message->reason);
 	efa_complete(peer->recv_cq, peer->recv_sub, &cqe);

@@ -19,6 +19,19 @@ static inline enum efa_status efa_because(struct efa_message *message, enum efa_
 	return status;
 }
 
+/*
+ * What is wrong with the receiver's memory. The memory of a program that has ended goes before its
+ * QPs do; the sender is told what it would be told a moment later.
+ */
+static inline enum efa_status efa_peer_fault(struct efa_message *message, enum efa_status status,
+					     enum simhca_reason reason)
+{
+	if (reason == SIMHCA_REASON_PROCESS_GONE)
+		return efa_because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_NO_RESPONSE,
+				   "the program of the QP that it is for has ended");
+	return efa_because(message, status, reason, NULL);
+}
+
 static inline union simhca_gid efa_own_gid(const struct efa_qp *qp)
 {
 	return simhca_gids_get(&qp->context->device->gids, 0);

@@ -23,6 +23,7 @@ void simhca_efa_qp_info(void *object, struct simhca_qp_info *info)
 		.recvs = efa_recvs(qp, &any_yet),
 		.wait = waits_for ? SIMHCA_WAIT_RNR : SIMHCA_WAIT_NOTHING,
 		.dest_qpn = waits_for,
+		.peer_device = atomic_load_explicit(&qp->shown_peer_device, memory_order_relaxed),
 		.too_early = atomic_load_explicit(&qp->usage->too_early, memory_order_relaxed),
 	};
 	simhca_usage_sum(qp->usage, &info->usage);

@@ -40,9 +40,7 @@ static enum efa_status find_peer(struct efa_qp *qp, struct efa_message *message,
 	if (!efa_ah_gid(qp->context->efa, send->ah, gid))
 		return efa_because(message, EFA_STATUS_INVALID_AH, SIMHCA_REASON_NO_RESPONSE,
 				   "the address handle does not exist any more");
-	for (device = own->fabric->devices; device; device = device->next)
-		if (device->efa_qps && simhca_gids_have(&device->gids, gid))
-			break;
+	device = efa_device_at(own, gid);
 	if (own->config.wire && (!device || own->fabric->wire->ops.always))
 		device = NULL;
 	else if (!device)
@@ -188,9 +186,8 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 	simhca_key_release(worker, 0);
 	if (result == SIMHCA_DMA_OK)
 		return status;
-	return efa_because(
-		message, result == remote_fault ? EFA_STATUS_BAD_ADDRESS : EFA_STATUS_INVALID_LKEY,
-		reason, NULL);
+	return result == remote_fault ? efa_peer_fault(message, EFA_STATUS_BAD_ADDRESS, reason)
+				      : efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
 }
 
 /* Whether there will be a receive for what comes at the end of the operation. */

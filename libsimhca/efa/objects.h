@@ -151,8 +151,12 @@ struct efa_qp {
 	uint64_t wire_due_ns;	  /* when something is to be sent again; 0: never */
 	/* Of these counts the sender's are written by who has its work lock, the receiver's by any sender. */
 	struct simhca_usage *usage;
-	/* For who watches: count, and the QP of whose receives the oldest message waits for one; 0: none. */
+	/*
+	 * For who watches: count; the QP of whose receives the oldest message waits for one, 0: none; and
+	 * the device that has that QP, NULL: none of ours.
+	 */
 	_Atomic uint32_t shown_count, shown_waits_for;
+	const struct simhca_device *_Atomic shown_peer_device;
 
 	pthread_mutex_t rq_lock;
 	uint32_t rq_ci; /* modulo 2^32; a doorbell counts its low 16 bits */
@@ -235,6 +239,8 @@ struct simhca_efa *efa_of(struct simhca_context *context, struct simhca_why *why
 
 /* ah.c: the GID that a number of the context's address handles stands for; false: none. */
 bool efa_ah_gid(struct simhca_efa *efa, uint16_t number, union simhca_gid *gid);
+/* The EFA device of the fabric that has this GID; NULL: none. */
+struct simhca_device *efa_device_at(const struct simhca_device *own, const union simhca_gid *gid);
 /*
  * The other way round; EFA_NO_AH: none. It compares EFA_AHS GIDs at most, some microseconds of who carries
  * the message, of which a turn has few.

@@ -4,8 +4,16 @@
 
 void efa_show(struct efa_qp *qp)
 {
+	const struct efa_send *oldest = qp->waiting ? &qp->messages[0].send : NULL;
+	union simhca_gid gid;
+
 	atomic_store_explicit(&qp->shown_count, qp->count + qp->flight_count, memory_order_relaxed);
-	atomic_store_explicit(&qp->shown_waits_for, qp->waiting ? qp->messages[0].send.dest_qpn : 0,
+	atomic_store_explicit(&qp->shown_waits_for, oldest ? oldest->dest_qpn : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&qp->shown_peer_device,
+			      oldest && efa_ah_gid(qp->context->efa, oldest->ah, &gid)
+				      ? efa_device_at(qp->context->device, &gid)
+				      : NULL,
 			      memory_order_relaxed);
 }
 

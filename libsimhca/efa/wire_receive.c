@@ -244,7 +244,7 @@ static enum efa_status access_memory(struct simhca_worker *worker, struct efa_qp
 			&reason) == SIMHCA_DMA_OK;
 	simhca_key_release(worker, 0);
 	simhca_guard_widen(&worker->guard);
-	return done ? EFA_STATUS_OK : efa_because(message, EFA_STATUS_BAD_ADDRESS, reason, NULL);
+	return done ? EFA_STATUS_OK : efa_peer_fault(message, EFA_STATUS_BAD_ADDRESS, reason);
 }
 
 static enum efa_status do_write(struct simhca_worker *worker, struct efa_qp *qp,

@@ -106,6 +106,11 @@ static json_t *next_qp(const struct device *device, const struct session *sessio
 	json_object_set_new(qp, "sends", json_integer(info.sends));
 	json_object_set_new(qp, "recvs", json_integer(info.recvs));
 	json_object_set_new(qp, "waits_for", json_string(name_of_wait(info.wait)));
+	if (info.peer_device)
+		json_object_set_new(
+			qp, "peer_device",
+			json_string(
+				device_of_model(device->daemon, info.peer_device)->options->name));
 	json_object_set_new(qp, "faults", faults);
 	json_object_set_new(qp, "by_device",
 			    json_integer((json_int_t)(info.usage.messages + info.usage.reads +

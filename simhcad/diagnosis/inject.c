@@ -150,18 +150,10 @@ static void device_fatal(struct device *device, pid_t pid)
 		}
 }
 
-static struct device *device_of(const struct daemon *daemon, const struct simhca_device *model)
-{
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		if (daemon->devices[i].model == model)
-			return (struct device *)&daemon->devices[i];
-	return NULL;
-}
-
 static void do_act(struct injector *injector, const struct act *act)
 {
 	struct daemon *daemon = injector->daemon;
-	struct device *device = device_of(daemon, act->device);
+	struct device *device = device_of_model(daemon, act->device);
 	const struct session *session = session_of(daemon, act->context);
 
 	if (!device)

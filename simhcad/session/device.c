@@ -263,6 +263,14 @@ int device_open(struct device *device, struct daemon *daemon, unsigned int numbe
 	return 0;
 }
 
+struct device *device_of_model(const struct daemon *daemon, const struct simhca_device *model)
+{
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		if (daemon->devices[i].model == model)
+			return (struct device *)&daemon->devices[i];
+	return NULL;
+}
+
 void device_halt(struct device *device)
 {
 	struct session *session;

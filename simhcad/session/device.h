@@ -44,6 +44,9 @@ void device_halt(struct device *device);
 /* Destroys its sessions, too. */
 void device_close(struct device *device);
 
+/* That of a model; NULL: it has not been opened yet, or is closed. */
+struct device *device_of_model(const struct daemon *daemon, const struct simhca_device *model);
+
 /* The network interface may have changed. */
 void device_follow_interface(struct device *device);
 

@@ -237,12 +237,9 @@ static void on_group(void *arg, const struct simhca_device *model, const union s
 		     bool member)
 {
 	struct wire *wire = arg;
-	const struct device *device = NULL;
+	const struct device *device = device_of_model(wire->daemon, model);
 	uint32_t last = 0;
 
-	for (unsigned int i = 0; i < wire->daemon->num_devices && !device; i++)
-		if (wire->daemon->devices[i].model == model)
-			device = &wire->daemon->devices[i];
 	if (!device)
 		return;
 	pthread_rwlock_wrlock(&wire->lock);

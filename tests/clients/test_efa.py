@@ -152,6 +152,28 @@ def test_who_waits_for_whom(efa):
     assert "simhca0: EFA, ACTIVE" in status and re.search(rf" {program.pid} +python3 ", status), status
 
 
+WAITS_FOR_ANOTHER_DEVICE = """\
+import signal
+from efa_messages import End
+other, there, here = End("simhca1"), End("simhca1"), End("simhca0")
+ah = here.address(there.gid())
+here.send(ah, there.qp.qp_num, 64)
+print(here.qp.qp_num, there.qp.qp_num, flush=True)
+signal.pause()
+"""
+
+
+def test_who_waits_for_another_device():
+    """Each device has numbers of its own: the receiver is not the QP of that number here."""
+    with Device("ethernet", "--model", "efa", "--devices", 2) as device:
+        program = device.start("/usr/bin/python3", "-u", "-c", WAITS_FOR_ANOTHER_DEVICE,
+                               PYTHONPATH=pathlib.Path(__file__).parent)
+        wait_until(lambda: program.stdout == "1 2\n" or not program.running, TIME_LIMIT, "it has sent")
+        me = rf"python3\[{program.pid}\], QP "
+        shown = expect_success(device.run(SIMHCA, "stat")).stdout
+        assert re.search(rf"^{me}0x000001 waits for a receive of {me}0x000002; posted: 1$", shown, re.M), shown
+
+
 def test_lint(launcher):
     """What a program gets away with is told of an EFA device's QPs, too."""
     program = launcher.start(SIMHCA, "run", "--private", "--lint", "--model", "efa", "--", "/usr/bin/python3", "-u",
@@ -289,7 +311,11 @@ def test_peer_is_killed(efa):
         return any(one["pid"] == server.pid and one["received"] for one in programs)
 
     wait_until(received, TIME_LIMIT, "messages come")
+    # So that its memory goes before its QP does.
+    os.kill(efa.pid, signal.SIGSTOP)
     server.send(signal.SIGKILL)
+    server.finish()
+    os.kill(efa.pid, signal.SIGCONT)
     assert "syndrom 0x9" in client.finish().stderr
     told = json.loads(expect_success(efa.run(SIMHCA, "explain", "--json")).stdout)["failures"]
     told = {(failure["reason"], failure["vendor_err"]) for failure in told if failure["pid"] == client.pid}
