@@ -77,8 +77,11 @@ def pytest_collection_modifyitems(config, items):
 
 ROOT = HERE.parent.parent
 CHROOT = ROOT / "scripts" / "chroot"
-# What a command needs to see of the host below a tree, in a mount namespace of its own.
-SHOW = ('for here in proc dev tmp; do mount --rbind "/$here" "$0/$here"; done\n'
+# What a command needs to see of the host below a tree, in a mount namespace of its own; but of simhca what the tree
+# has, wherever that lies.
+SHOW = (f'mount --bind "$0{ROOT}" "$0/mnt"\n'
+        'for here in proc dev tmp; do mount --rbind "/$here" "$0/$here"; done\n'
+        f'mount --bind "$0/mnt" "$0{ROOT}"\n'
         'exec chroot "$0" "$@"')
 
 
