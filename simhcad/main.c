@@ -16,6 +16,7 @@
 
 #define DESCRIPTORS 40	   /* that the daemon needs by itself, and some */
 #define DESCRIPTORS_MORE 4 /* for each device and each engine that is asked for */
+#define NEVER 1e10	   /* s since 1970 */
 
 static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
 {
@@ -99,9 +100,14 @@ static int start_log(const struct daemon *daemon)
 	return ret;
 }
 
+static void on_never(struct ev_loop *loop, ev_periodic *periodic, int events)
+{
+}
+
 static int run(const struct options *options, int background)
 {
 	static const int ending[] = { SIGTERM, SIGINT, SIGHUP };
+	ev_periodic never;
 	ev_signal signals[sizeof(ending) / sizeof(ending[0])];
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 	int status = 1;
@@ -120,6 +126,12 @@ static int run(const struct options *options, int background)
 		goto out_rundir;
 	}
 	daemon->started = monotonic_s();
+	/*
+	 * libev wakes up once a minute to see whether the wall clock was set, unless somebody waits for a time of
+	 * it: then it has the kernel tell (4.33).
+	 */
+	ev_periodic_init(&never, on_never, NEVER, 0, NULL);
+	ev_periodic_start(daemon->loop, &never);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
 		ev_signal_init(&signals[i], on_signal, ending[i]);
 		ev_signal_start(daemon->loop, &signals[i]);
@@ -128,6 +140,7 @@ static int run(const struct options *options, int background)
 		status = serve(daemon, background);
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		ev_signal_stop(daemon->loop, &signals[i]);
+	ev_periodic_stop(daemon->loop, &never);
 	ev_loop_destroy(daemon->loop);
 out_rundir:
 	rundir_close(&daemon->rundir);
