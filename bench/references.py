@@ -50,11 +50,17 @@ def measure(program):
         found.update(of_program(program))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         note(f"bench: {program}: {error}")
+    found.update(of_ucx([name for name, *_ in UCX]))
+    return found
+
+
+def of_ucx(names):
+    found = {}
     if not shutil.which("ucx_perftest"):
         note("bench: without ucx_perftest (package ucx-utils)")
         return found
     for name, test, transport, more, sizes, count, column in UCX:
-        for size in sizes:
+        for size in sizes if name in names else ():
             try:
                 found[f"{name}_{size}"] = ucx(test, transport, more, size, count, column)
             except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
