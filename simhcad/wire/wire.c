@@ -528,22 +528,12 @@ static void read_control(struct msghdr *header, struct simhca_wire_datagram *dat
 	}
 }
 
-/* What the kernel says of the socket's memory; 0 is what it does not know. */
-static bool memory_of(int fd, uint32_t info[SK_MEMINFO_VARS])
-{
-	socklen_t length = SK_MEMINFO_VARS * sizeof(*info);
-
-	memset(info, 0, length);
-	return !getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length);
-}
-
 static void hand_in(struct wire *wire, struct mmsghdr *message, const union simhca_gid *gid,
-		    struct simhca_wire_buffer *buffer, bool crowded)
+		    struct simhca_wire_buffer *buffer)
 {
 	struct msghdr *header = &message->msg_hdr;
 	struct simhca_wire_datagram datagram = {
 		.path.destination = *gid,
-		.crowded = crowded,
 		.buffer = message->msg_len >= HELD_FROM ? buffer : NULL,
 	};
 	const uint8_t *bytes = header->msg_iov->iov_base;
@@ -564,20 +554,11 @@ static void hand_in(struct wire *wire, struct mmsghdr *message, const union simh
 	} while (left);
 }
 
-/* Whether it is more than half full, as when others had our CPU: who sends to it is to send less before it is full. */
-static bool is_crowded(int fd)
-{
-	uint32_t info[SK_MEMINFO_VARS];
-
-	return memory_of(fd, info) && info[SK_MEMINFO_RMEM_ALLOC] > info[SK_MEMINFO_RCVBUF] / 2;
-}
-
 /* A batch of what has come to an address: how many; -1: there is no such address. */
 static int receive_at(struct wire *wire, unsigned int number)
 {
 	struct batch *batch = wire->batch;
 	unsigned int room;
-	bool crowded = false;
 	union simhca_gid gid;
 	int count = -1;
 
@@ -589,12 +570,10 @@ static int receive_at(struct wire *wire, unsigned int number)
 		count = recvmmsg(wire->endpoint[number].fd, batch->message, room, MSG_DONTWAIT,
 				 NULL);
 		count = count < 0 ? 0 : count;
-		/* Without a whole batch there were few. */
-		crowded = count == BATCH && is_crowded(wire->endpoint[number].fd);
 	}
 	pthread_rwlock_unlock(&wire->lock);
 	for (int i = 0; i < count; i++) {
-		hand_in(wire, &batch->message[i], &gid, batch->buffer[i], crowded);
+		hand_in(wire, &batch->message[i], &gid, batch->buffer[i]);
 		if (simhca_wire_buffer_is_held(batch->buffer[i])) {
 			simhca_wire_buffer_put(batch->buffer[i]);
 			batch->buffer[i] = NULL;
@@ -641,9 +620,10 @@ static void on_come(void *arg, int fd)
 /* What the kernel has dropped of what came: from strangers, or as the socket was full. */
 static json_int_t drops(int fd)
 {
-	uint32_t info[SK_MEMINFO_VARS];
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t length = sizeof(info);
 
-	return memory_of(fd, info) ? info[SK_MEMINFO_DROPS] : 0;
+	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) ? 0 : info[SK_MEMINFO_DROPS];
 }
 
 static json_t *addresses_json(const struct wire *wire)

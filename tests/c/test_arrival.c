@@ -74,29 +74,6 @@ static void a_long_payload_stays(void **state)
 	simhca_wire_buffer_put(other);
 }
 
-/* By the network, or as it waited in a crowd; but not that of a sender who does not look at marks. */
-static void a_crowd_marks(void **state)
-{
-	static const struct {
-		uint8_t traffic_class;
-		bool crowded, marked;
-	} of[] = { { 0, false, false }, { 2, false, false },  { 3, false, true },
-		   { 0, true, false },	{ 1, true, true },    { 2, true, true },
-		   { 3, true, true },	{ 0xfc, true, false } };
-
-	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
-		const struct simhca_packet packet = { .op = SIMHCA_PKT_SEND };
-		const struct simhca_wire_datagram datagram = { .traffic_class = of[i].traffic_class,
-							       .crowded = of[i].crowded };
-		struct simhca_arrival *arrival =
-			simhca_arrival_create(*state, &packet, (const uint8_t *)"", &datagram);
-
-		assert_int_equal(arrival->marked, of[i].marked);
-		assert_int_equal(arrival->av.traffic_class, of[i].traffic_class);
-		simhca_arrival_free(arrival);
-	}
-}
-
 static void without_a_buffer_it_is_copied(void **state)
 {
 	uint8_t bytes[LONG];
@@ -172,7 +149,6 @@ int main(void)
 						close_arrivals),
 		cmocka_unit_test_setup_teardown(a_long_payload_stays, open_arrivals,
 						close_arrivals),
-		cmocka_unit_test_setup_teardown(a_crowd_marks, open_arrivals, close_arrivals),
 		cmocka_unit_test_setup_teardown(without_a_buffer_it_is_copied, open_arrivals,
 						close_arrivals),
 		cmocka_unit_test_setup_teardown(what_waits_has_a_limit, open_arrivals,

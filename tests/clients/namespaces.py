@@ -85,14 +85,6 @@ def wire(host):
     return json.loads(expect_success(host.tool.run(SIMHCA, "wire", "--json")).stdout)
 
 
-COUNTERS = "/sys/class/infiniband/simhca0/ports/1/hw_counters"
-
-
-def counter(host, name):
-    """One of hw_counters there; the files are as old as their lifespan says."""
-    return int(expect_success(host.run("cat", f"{COUNTERS}/{name}")).stdout)
-
-
 def join(first, second, name, mtu, addresses, its_name=None):
     """A pair of interfaces between two namespaces, and the addresses at its ends."""
     expect_success(Launcher(inside(first)).run(

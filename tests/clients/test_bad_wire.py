@@ -16,9 +16,10 @@ import pytest
 from common import TIME_LIMIT, Program, clean_environment, expect_success, new_port
 from common import wait_until
 from middleware import compiled
-from namespaces import COUNTERS, IPV4, IPV4_GID, IPV6_GID, bring_up, counter, inside, listens
-from namespaces import namespaces_can_be_had, two_hosts, wire
+from namespaces import IPV4, IPV4_GID, IPV6_GID, bring_up, inside, listens, namespaces_can_be_had
+from namespaces import two_hosts, wire
 
+COUNTERS = "/sys/class/infiniband/simhca0/ports/1/hw_counters"
 PEER = pathlib.Path(__file__).with_name("wire_peer.py")
 SEED = int(os.environ.get("SIMHCA_SEED", random.randrange(1 << 32)))
 
@@ -68,6 +69,10 @@ def run_peers(hosts, case, gid=IPV4_GID):
     wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = hosts[0].run(*argv, IPV4[1])
     return expect_success(client).stdout, expect_success(server.finish()).stdout
+
+
+def counter(host, name):
+    return int(expect_success(host.run("cat", f"{COUNTERS}/{name}")).stdout)
 
 
 def counted(host):

@@ -178,13 +178,6 @@ static void free_one(struct simhca_arrival *arrival)
 	give_back(arrival->pool, arrival);
 }
 
-/* Where it waits for us is on its way, too: it is marked there, if its sender looks at marks. */
-static bool is_marked(const struct simhca_wire_datagram *datagram)
-{
-	return simhca_ecn_is_marked(datagram->traffic_class) ||
-	       (datagram->crowded && (datagram->traffic_class & SIMHCA_ECN_MASK));
-}
-
 struct simhca_arrival *simhca_arrival_create(struct simhca_arrivals *arrivals,
 					     const struct simhca_packet *packet,
 					     const uint8_t *payload,
@@ -211,7 +204,7 @@ struct simhca_arrival *simhca_arrival_create(struct simhca_arrivals *arrivals,
 	arrival->count = 1;
 	arrival->length = packet->length;
 	arrival->busy_since = 0;
-	arrival->marked = is_marked(datagram);
+	arrival->marked = simhca_ecn_is_marked(datagram->traffic_class);
 	arrival->packet = *packet;
 	arrival->packet.remote = true;
 	arrival->packet.sgid = datagram->path.source;

@@ -79,7 +79,6 @@ int simhca_wire_send_error(struct simhca_fabric *fabric, const union simhca_gid 
 struct simhca_wire_datagram {
 	struct simhca_wire_path path; /* to us; ip_id is found out */
 	uint8_t traffic_class, hop_limit;
-	bool crowded;	      /* so many wait behind it that some may soon be lost */
 	const uint8_t *bytes; /* UDP's payload */
 	size_t length;
 	/* They are in this one, which one thread hands in from; NULL: what is to be kept is copied. */
