@@ -179,6 +179,10 @@ static bool poll_some(struct sender *victim, struct sender *steady)
 
 	CHECK(count >= 0);
 	for (int i = 0; i < count; i++) {
+		if (wc[i].status)
+			fprintf(stderr, "receive %llu: %s, vendor_err %u\n",
+				(unsigned long long)wc[i].wr_id, ibv_wc_status_str(wc[i].status),
+				wc[i].vendor_err);
 		CHECK(wc[i].status == IBV_WC_SUCCESS);
 		CHECK(wc[i].wr_id < RECEIVES && posted[wc[i].wr_id]);
 		posted[wc[i].wr_id] = false;
