@@ -8,10 +8,7 @@
  * N times. What it has there afterwards nobody changes, whoever carries the writes. The peer's QP
  * is UC, on which a key that is gone loses the message and nothing else.
  */
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "steady_writer.h"
 
@@ -40,34 +37,16 @@ static void one_round(struct ibv_pd *pd, uint8_t *memory)
 
 int main(int argc, char **argv)
 {
-	struct ibv_context *context;
-	struct ibv_cq *cq;
-	struct ibv_pd *pd;
 	uint8_t *memory;
+	struct ibv_pd *pd;
 	pid_t pid;
 
 	CHECK(argc == 2);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
 	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(shared != MAP_FAILED && memory != MAP_FAILED);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		write_on_and_on();
-	}
-	context = open_device();
-	pd = ibv_alloc_pd(context);
-	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
-	CHECK(pd && cq);
-	connect_to(0, context, pd, cq);
+	CHECK(memory != MAP_FAILED);
+	pd = start_writer(&pid);
 	for (int i = atoi(argv[1]); i > 0; i--)
 		one_round(pd, memory);
-	puts("done");
-	fflush(stdout);
-	getchar(); /* who looks at the QPs */
-	kill(pid, SIGKILL);
-	CHECK(waitpid(pid, NULL, 0) == pid);
+	end_writer(pid);
 	return 0;
 }

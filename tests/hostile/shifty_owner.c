@@ -9,10 +9,7 @@
  * carries the writes. The peer's QP is UC, on which a key that is gone loses the message and nothing else.
  */
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "steady_writer.h"
 
@@ -88,34 +85,13 @@ static void one_round(struct ibv_pd *pd, enum how how)
 
 int main(int argc, char **argv)
 {
-	struct ibv_context *context;
-	struct ibv_cq *cq;
 	struct ibv_pd *pd;
 	pid_t pid;
 
 	CHECK(argc == 2);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	CHECK(shared != MAP_FAILED);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		write_on_and_on();
-	}
-	context = open_device();
-	pd = ibv_alloc_pd(context);
-	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
-	CHECK(pd && cq);
-	connect_to(0, context, pd, cq);
+	pd = start_writer(&pid);
 	for (int i = 0; i < atoi(argv[1]); i++)
 		one_round(pd, (enum how)(i % HOWS));
-	CHECK(!waitpid(pid, NULL, WNOHANG));
-	puts("done");
-	fflush(stdout);
-	getchar(); /* who looks at the QPs */
-	CHECK(!waitpid(pid, NULL, WNOHANG));
-	kill(pid, SIGKILL);
-	CHECK(waitpid(pid, NULL, 0) == pid);
+	end_writer(pid);
 	return 0;
 }

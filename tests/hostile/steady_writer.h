@@ -7,7 +7,11 @@
 #ifndef SIMHCA_STEADY_WRITER_H
 #define SIMHCA_STEADY_WRITER_H
 
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "../programs/helper.h"
 
@@ -81,6 +85,42 @@ static void write_on_and_on(void)
 		CHECK(!post_send(qp, wr));
 		poll_success(cq);
 	}
+}
+
+/* Starts the writer, which ends with this process, and is connected to a QP of the PD that is returned. */
+static struct ibv_pd *start_writer(pid_t *pid)
+{
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	CHECK(shared != MAP_FAILED);
+	*pid = fork();
+	CHECK(*pid >= 0);
+	if (!*pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		write_on_and_on();
+	}
+	context = open_device();
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	CHECK(pd && cq);
+	connect_to(0, context, pd, cq);
+	return pd;
+}
+
+/* Says that all is done, and ends the writer when somebody has looked at the QPs. */
+static void end_writer(pid_t pid)
+{
+	CHECK(!waitpid(pid, NULL, WNOHANG)); /* it had no signal */
+	puts("done");
+	fflush(stdout);
+	getchar();
+	CHECK(!waitpid(pid, NULL, WNOHANG));
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
 }
 
 static bool any_written(const uint8_t *memory)
