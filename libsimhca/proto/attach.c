@@ -480,9 +480,11 @@ int simhca_map_region(struct simhca_context *context, const struct simhca_mm *mm
 				 atomic_load(&mpt->key) == req->key
 			 ? simhca_key_of(context->device, req->key)
 			 : NULL;
-	pd = region ? atomic_load(&mpt->pd) : 0;
-	if (!region || region->file.owner != user.owner || (pd != user.pds[0] && pd != user.pds[1]))
-		return simhca_why(why, ENOENT, "it is no region that the sender may map");
+	if (!region)
+		return simhca_why(why, ENOENT, "there is no such region any more");
+	pd = atomic_load(&mpt->pd);
+	if (region->file.owner != user.owner || (pd != user.pds[0] && pd != user.pds[1]))
+		return simhca_why(why, EPERM, "it is no region that the sender may map");
 	*reply = (struct simhca_map_region_reply){
 		.offset = region->file.offset,
 		.length = mpt->length,

@@ -87,7 +87,7 @@ void shca_mapped_want(struct shca_qp *qp, struct shca_mapped *mapped, const stru
 					     .own = mapped->step.wanted.own };
 	struct simhca_map_region_reply reply;
 	bool replaces;
-	int fd;
+	int error, fd;
 
 	mapped->step.wanted.key = 0;
 	if (!req.key || (mapped->next_try && --mapped->next_try))
@@ -96,15 +96,16 @@ void shca_mapped_want(struct shca_qp *qp, struct shca_mapped *mapped, const stru
 		req.av = *av;
 	drop_gone(qp, mapped);
 	replaces = mapped->step.count == SIMHCA_STEP_REGIONS;
-	if (!shca_execute(qp->ctx, &(struct shca_command){
-					   .command = SIMHCA_CMD_MAP_REGION,
-					   .req = &req,
-					   .req_size = sizeof(req),
-					   .reply = &reply,
-					   .reply_size = sizeof(reply),
-					   .reply_fds = &fd,
-					   .num_reply_fds = 1,
-				   })) {
+	error = shca_execute(qp->ctx, &(struct shca_command){
+					      .command = SIMHCA_CMD_MAP_REGION,
+					      .req = &req,
+					      .req_size = sizeof(req),
+					      .reply = &reply,
+					      .reply_size = sizeof(reply),
+					      .reply_fds = &fd,
+					      .num_reply_fds = 1,
+				      });
+	if (!error) {
 		bool done = map(mapped, req.key, &reply, fd);
 
 		simhca_call_close(fd);
@@ -113,6 +114,9 @@ void shca_mapped_want(struct shca_qp *qp, struct shca_mapped *mapped, const stru
 			return;
 		}
 	}
+	/* A region that has gone meanwhile says nothing of the next one. */
+	if (error == ENOENT)
+		return;
 	/* In vain, or there are more regions than places: that is not to cost a command each time. */
 	if (!mapped->tries)
 		mapped->tries = SHCA_FIRST_TRY;

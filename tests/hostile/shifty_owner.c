@@ -23,6 +23,19 @@ static void wait_until_written(const uint8_t *memory)
 		CHECK(now_ns() < until);
 }
 
+/*
+ * Until the device has carried the first list, which the responder takes up after those that it has lost; the
+ * second one, for which the peer has the region mapped; and others have gone there by the peer itself.
+ */
+static void wait_for_lists(void)
+{
+	const uint64_t until = now_ns() + MOST_SECONDS * 1000000000ull;
+	const uint64_t enough = atomic_load(&shared->lists) + 8;
+
+	while (atomic_load(&shared->lists) < enough)
+		CHECK(now_ns() < until);
+}
+
 enum how {
 	LEAVES,		/* a file that it has sealed as it is */
 	SHRINKS,	/* tries to shrink that */
@@ -72,6 +85,7 @@ static void one_round(struct ibv_pd *pd, enum how how)
 	}
 	if (how == SEALS_LATE)
 		CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	wait_for_lists();
 	/* A hole was made, or not: it goes on, in the file. */
 	wait_until_written(file);
 	CHECK(how != GOES_ELSEWHERE || !any_written(memory));

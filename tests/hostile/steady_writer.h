@@ -23,7 +23,7 @@
 /* What both have. */
 struct shared {
 	_Atomic uint32_t qpn[2], rkey;
-	_Atomic uint64_t va;
+	_Atomic uint64_t va, lists; /* how many were written */
 };
 
 static struct shared *shared;
@@ -84,6 +84,7 @@ static void write_on_and_on(void)
 		}
 		CHECK(!post_send(qp, wr));
 		poll_success(cq);
+		atomic_fetch_add(&shared->lists, 1);
 	}
 }
 
