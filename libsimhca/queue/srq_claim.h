@@ -18,6 +18,11 @@
 #include "store.h"
 #include "wqe_gate.h"
 
+/* Claims by others while the oldest WQE is looked for; more are a client that moves head. A proof has fewer. */
+#ifndef SIMHCA_SRQ_LOOK_TRIES
+#define SIMHCA_SRQ_LOOK_TRIES 64
+#endif
+
 /* An SRQ as who consumes from it sees it. */
 struct simhca_srq_view {
 	struct simhca_srq_mem *mem;
@@ -45,13 +50,21 @@ static inline int simhca_srq_look(const struct simhca_srq_view *srq, uint64_t *h
 {
 	uint32_t posted;
 
-	/* acquire: what the claim before noted, and a pi that is no older. */
-	*head = atomic_load_explicit(&srq->mem->head, memory_order_acquire);
-	/* acquire: pairs with the client's release after it wrote the WQE. */
-	if (!simhca_gate_ring(atomic_load_explicit(&srq->mem->pi, memory_order_acquire),
-			      simhca_srq_ci(*head), 0, srq->entries, &posted))
-		return 1;
-	return posted ? 0 : -1;
+	for (int i = 0; i < SIMHCA_SRQ_LOOK_TRIES; i++) {
+		/* acquire: what the claim before noted, and a pi that is no older. */
+		*head = atomic_load_explicit(&srq->mem->head, memory_order_acquire);
+		/* acquire: pairs with the client's release after it wrote the WQE. */
+		if (simhca_gate_ring(atomic_load_explicit(&srq->mem->pi, memory_order_acquire),
+				     simhca_srq_ci(*head), 0, srq->entries, &posted))
+			return posted ? 0 : -1;
+		/*
+		 * Between the two loads others may have claimed the whole ring, and the client, which has heard of
+		 * that, have posted anew. Then head is not what it was.
+		 */
+		if (atomic_load_explicit(&srq->mem->head, memory_order_relaxed) == *head)
+			break;
+	}
+	return 1;
 }
 
 /*

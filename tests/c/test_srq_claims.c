@@ -2,6 +2,8 @@
 /* Claims on the WQEs of an SRQ (libsimhca/queue/srq_claim.h). */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include "harness.h"
 #include "queue/srq_claim.h"
@@ -24,12 +26,15 @@ static void empty_at(uint32_t index)
 static bool claim(uint32_t number, uint32_t *index)
 {
 	uint64_t head;
+	int none;
 
-	while (!simhca_srq_look(&srq, &head)) {
+	while (!(none = simhca_srq_look(&srq, &head))) {
 		*index = simhca_srq_ci(head);
 		if (simhca_srq_claim(&srq, head, number))
 			return true;
 	}
+	if (none > 0)
+		abort();
 	return false;
 }
 
@@ -81,6 +86,54 @@ static void a_late_note(void **state)
 	assert_int_equal(simhca_srq_claimed(&srq, 1), 3);
 }
 
+#define PAGE 4096u
+
+static struct simhca_srq_mem *apart; /* head lies in the page after pi's */
+static int moves;		     /* of others, while one looks */
+
+/* Whoever loads pi is held up here, until others have gone round the ring. */
+static void move_on(int signal)
+{
+	(void)signal;
+	mprotect((char *)apart + offsetof(struct simhca_srq_mem, head) - PAGE, PAGE,
+		 PROT_READ | PROT_WRITE);
+	apart->pi += ENTRIES + 1;
+	apart->head += moves ? ENTRIES + 1 : 0;
+}
+
+static int look_while_it_moves(uint64_t *head)
+{
+	struct simhca_srq_view view = srq;
+
+	view.mem = apart;
+	mprotect((char *)apart + offsetof(struct simhca_srq_mem, head) - PAGE, PAGE, PROT_NONE);
+	return simhca_srq_look(&view, head);
+}
+
+/* What others have claimed and the client has posted while one looks is no nonsense: a QP would fail by it. */
+static void held_up_between_the_indices(void **state)
+{
+	struct sigaction action = { .sa_handler = move_on }, before;
+	char *pages =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t head;
+
+	(void)state;
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	apart = (void *)(pages + PAGE - offsetof(struct simhca_srq_mem, head));
+	apart->pi = 5;
+	apart->head = 3;
+	assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+	moves = 1;
+	assert_int_equal(look_while_it_moves(&head), 0);
+	assert_int_equal(head, 3 + ENTRIES + 1);
+	/* None of it was consumed: the client lies. */
+	moves = 0;
+	assert_int_equal(look_while_it_moves(&head), 1);
+	assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+	munmap(pages, 2 * PAGE);
+}
+
 #define CLAIMANTS 4u
 #define EACH 20000u
 
@@ -130,6 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_latest_of_each),
 		cmocka_unit_test(a_late_note),
+		cmocka_unit_test(held_up_between_the_indices),
 		cmocka_unit_test(each_is_consumed_once),
 	};
 

@@ -2,13 +2,16 @@
 /*
  * An SRQ's word of claims, and where they are noted, as programs write them meanwhile: the WQE that
  * is looked at lies in the ring, and what a claim is noted in is one of the SRQ's places, whatever
- * number it has.
+ * number it has. Whoever looks gives up after so many tries.
  *
  * of: libsimhca/queue/srq_claim.h
+ * unwind: 6
  * mutant(any_number): s/simhca_claimant_slot(number)\]/number]/g
  * mutant(slot_without_mask): s/simhca_ring_wqe(srq->ring, index, srq->entries, srq->stride)/srq->ring + (size_t)index * srq->stride/
  * mutant(more_than_the_ring): s/srq->entries, waiting)/UINT32_MAX, waiting)/
+ * mutant(looks_without_end): s/i < SIMHCA_SRQ_LOOK_TRIES/true/
  */
+#define SIMHCA_SRQ_LOOK_TRIES 4
 #include "any_memory.h"
 #include "proof.h"
 #include "queue/srq_claim.h"

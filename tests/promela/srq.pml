@@ -5,7 +5,8 @@
  *
  * Three processes claim, each for a QP of its own; the first may be killed at any store. Once he is
  * gone, head and what is noted say at any time which claim was his last. Whether he has accounted
- * for it his QP's state says (turn.pml).
+ * for it his QP's state says (turn.pml). A client posts to the ring meanwhile, as far as it has room, and nobody
+ * who looks takes the two indices for nonsense.
  *
  * Each of these, defined, takes one part of the protocol out, and the model must then fail:
  *	NOTE_LATE	it is noted afterwards
@@ -13,12 +14,14 @@
  *	ANY_NOTE	somebody else's note is as good as one's own
  *	NO_SWAP		head is read and written in two steps
  *	NO_HEAD		only what is noted counts, and not head
+ *	NO_SECOND_LOOK	an old head and a new pi are nonsense
  */
 #define WQES 5
+#define RING 2
 #define CLAIMANTS 3
 
 /* The SRQ's memory. */
-byte ci, who;
+byte pi, ci, who;
 byte noted[CLAIMANTS + 1];
 /* Of the model alone. */
 byte consumed[WQES];
@@ -80,16 +83,28 @@ inline swap()
 
 proctype Claimant(byte me; byte wants)
 {
-	byte old_ci, old_who, seen;
+	byte old_ci, old_who, seen, posted;
 	bool got, noted_it;
 
+again:
 	do
 	:: wants == 0 -> break
 	:: wants > 0 ->
 		atomic { old_ci = ci; old_who = who };
+		posted = pi - old_ci;
 		if
 		:: old_ci == WQES -> break
-		:: old_ci < WQES -> skip
+		:: old_ci < WQES && posted > RING ->
+#ifdef NO_SECOND_LOOK
+			assert(false)
+#else
+			assert(ci != old_ci);
+			goto again
+#endif
+		:: old_ci < WQES && posted == 0 ->
+			pi > ci || ci == WQES;
+			goto again
+		:: old_ci < WQES && posted > 0 && posted <= RING -> skip
 		fi;
 #ifndef NOTE_LATE
 		if
@@ -138,6 +153,15 @@ inline find_latest(n)
 #endif
 }
 
+/* What was consumed it hears of at once, at the earliest. */
+proctype Client()
+{
+	do
+	:: pi == WQES -> break
+	:: pi < WQES -> atomic { pi - ci < RING -> pi++ }
+	od
+}
+
 /* At any time after the first has ended, while the others go on. */
 proctype Mender()
 {
@@ -156,6 +180,7 @@ init {
 		run Claimant(1, 2);
 		run Claimant(2, 2);
 		run Claimant(3, 1);
+		run Client();
 		run Mender()
 	};
 	ended == CLAIMANTS + 1;
