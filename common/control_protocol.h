@@ -3,8 +3,11 @@
 #ifndef SIMHCA_CONTROL_PROTOCOL_H
 #define SIMHCA_CONTROL_PROTOCOL_H
 
-/* Grows when what there is changes its meaning; that something is added does not count. */
-#define CONTROL_VERSION 1
+/*
+ * Grows when what there is changes its meaning, or trace_frame.h its layout (scripts/check-layouts looks for the
+ * latter). That something is added to JSON does not count.
+ */
+#define CONTROL_VERSION 2
 
 #define CONTROL_COMMANDS(COMMAND)                                                                  \
 	COMMAND(LEASE, "lease")                                                                    \

@@ -5,7 +5,9 @@
 
 #include <stdint.h>
 
-/* A message begins with it; behind it are `length` bytes of the frame, from its Ethernet header on.
+/*
+ * A message begins with it; behind it are `length` bytes of the frame, from its Ethernet header on. A change of it
+ * raises CONTROL_VERSION (control_protocol.h).
  */
 struct trace_frame {
 	uint64_t time_ns; /* CLOCK_REALTIME */

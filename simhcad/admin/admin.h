@@ -5,8 +5,8 @@
  * <runtime directory>/control is an AF_UNIX SOCK_SEQPACKET socket. Each datagram, either way, is
  * one JSON object; each request gets one answer, in order. "ok" says whether it was served:
  *
- *	-> {"cmd": "...", "version": 1}
- *	<- {"ok": true, "version": 1, ...}    or    {"ok": false, "version": 1, "error": "one line"}
+ *	-> {"cmd": "...", "version": 2}
+ *	<- {"ok": true, "version": 2, ...}    or    {"ok": false, "version": 2, "error": "one line"}
  *
  * "version" is that of the protocol (common/control_protocol.h, where the commands' names are, too).
  * A request of another version is refused; one that has none is taken as one of ours.

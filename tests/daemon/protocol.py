@@ -20,6 +20,7 @@ SIMHCAD = os.environ.get("SIMHCAD") or os.path.join(BUILD, "bin", "simhcad")
 MAGIC = 0x53484341
 ABI = ROOT / "kernel-abi"
 VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", ABI.joinpath("simhca-abi.h").read_text())[1])
+CONTROL_VERSION = int(re.search(r"CONTROL_VERSION (\d+)", (ROOT / "common/control_protocol.h").read_text())[1])
 # The commands' names in the order of their numbers, which begin at 1; the last one is their count.
 COMMANDS = re.findall(r"^\tSIMHCA_CMD_(\w+)[ ,]", ABI.joinpath("simhca-abi-cmd.h").read_text(), re.M)
 NUMBER = {name: 1 + i for i, name in enumerate(COMMANDS)}
@@ -60,7 +61,7 @@ class Daemon:
         with self.control() as sock:
             sock.send(b'{"cmd":"status"}')
             text, fds, _, _ = socket.recv_fds(sock, 65536, 1)
-            assert json.loads(text) == {"ok": True, "version": 1, "memfd": True}
+            assert json.loads(text) == {"ok": True, "version": CONTROL_VERSION, "memfd": True}
             with os.fdopen(fds[0], "rb") as file:
                 return json.load(file)
 

@@ -23,7 +23,7 @@ import time
 
 import pytest
 
-from protocol import KEEP, MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, command
+from protocol import CONTROL_VERSION, KEEP, MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, command
 
 (GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, CREATE_CQ, CREATE_QP, REG_MR, SET_AGENT,
  COUNT) = (NUMBER[name] for name in (
@@ -138,7 +138,7 @@ def stop(pid, directory):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.connect(directory + "/control")
         sock.send(b'{"cmd":"stop"}')
-        assert json.loads(sock.recv(1000)) == {"ok": True, "version": 1}
+        assert json.loads(sock.recv(1000)) == {"ok": True, "version": CONTROL_VERSION}
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
@@ -755,12 +755,13 @@ def test_descriptors_run_out(start):
 def test_control_requests(daemon):
     with daemon.control() as sock:
         for request in (b"", b"x", b"[]", b"{}", b'{"cmd":1}', b'{"cmd":"fly"}', b'{"cmd":"\xff"}',
-                        b'{"lease":true}', b'{"cmd":"lease","version":0}', b'{"cmd":"lease","version":"1"}',
+                        b'{"lease":true}', b'{"cmd":"lease","version":0}', b'{"cmd":"lease","version":1}',
+                        b'{"cmd":"lease","version":"%d"}' % CONTROL_VERSION,
                         1000 * b"[", 5000 * b" "):
             sock.send(request)
             answer = json.loads(sock.recv(1000))
-            assert answer["ok"] is False and answer["error"] and answer["version"] == 1
-        sock.send(b'{"cmd":"lease","version":1}')
+            assert answer["ok"] is False and answer["error"] and answer["version"] == CONTROL_VERSION
+        sock.send(json.dumps({"cmd": "lease", "version": CONTROL_VERSION}).encode())
         answer = json.loads(sock.recv(1000))
         assert answer["ok"] and answer["pid"] == daemon.process.pid
         assert "--netdev=lo" in answer["options"].split()
@@ -791,7 +792,7 @@ def test_thousand_contexts(daemon):
 def test_stop(daemon):
     with daemon.control() as sock:
         sock.send(b'{"cmd":"stop"}')
-        assert json.loads(sock.recv(1000)) == {"ok": True, "version": 1}
+        assert json.loads(sock.recv(1000)) == {"ok": True, "version": CONTROL_VERSION}
     assert daemon.process.wait(10) == 0
 
 

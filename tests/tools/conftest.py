@@ -17,6 +17,7 @@ pytest.register_assert_rewrite("common")
 from common import BUILD, alive, wait_until  # noqa: E402 (it is rewritten on import)
 
 HERE = pathlib.Path(__file__).resolve().parent
+CONTROL_VERSION = int(re.search(r"CONTROL_VERSION (\d+)", (HERE.parents[1] / "common/control_protocol.h").read_text())[1])
 
 
 class Tool:
@@ -91,6 +92,7 @@ def tool(prefix):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("SIMHCA_", "FAKE_", "LD_PRELOAD", "IBV_", "RDMAV_"))}
     environment["SIMHCA_RUNTIME_DIR"] = str(runtime)
+    environment["FAKE_VERSION"] = str(CONTROL_VERSION)
     made = Tool(prefix, runtime, environment)
     yield made
     for process in made.processes:

@@ -19,7 +19,7 @@ def setting(name):
     return os.environ.get("FAKE_" + name)
 
 
-VERSION = int(setting("VERSION") or 1)
+VERSION = int(setting("VERSION"))
 
 
 def parse(arguments):

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from common import alive, wait_until
+from conftest import CONTROL_VERSION
 
 
 @pytest.fixture
@@ -116,13 +117,14 @@ def test_status_json(started):
 
 def test_daemon_of_another_release(tool):
     """Its protocol is another version's: nothing that it says is taken for what it was."""
-    assert tool("start", FAKE_VERSION="2").returncode == 1
-    result = tool("status", FAKE_VERSION="2")
+    later = CONTROL_VERSION + 1
+    assert tool("start", FAKE_VERSION=later).returncode == 1
+    result = tool("status", FAKE_VERSION=later)
     tool("stop")
     with contextlib.suppress(ProcessLookupError):  # it is a zombie, or nothing, if it has ended
         os.kill(tool.daemon_pid(), signal.SIGTERM)
     assert result.returncode == 1
-    assert "it speaks version 2 of the protocol, and this tool version 1" in result.stderr
+    assert f"it speaks version {later} of the protocol, and this tool version {CONTROL_VERSION}" in result.stderr
 
 
 def test_a_daemon_says_what_it_likes(tool):
