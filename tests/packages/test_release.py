@@ -115,6 +115,38 @@ def test_sbom(releases, tree):
     assert {relation["relatedSpdxElement"] for relation in document["relationships"]} == named
 
 
+def test_tag(tmp_path):
+    """A tag of the version, once the changelog has its day; what it says is the changelog's section."""
+    run("git", "clone", "-q", ROOT, tmp_path / "sources")
+    git = ["git", "-C", tmp_path / "sources", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    page = tmp_path / "sources/CHANGELOG.md"
+    release = [tmp_path / "sources/scripts/release", "--out", tmp_path / "out", "tag"]
+    who = {"GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x@example.org"}
+    version = re.search(r"^project\(simhca VERSION (\S+)", (tmp_path / "sources/CMakeLists.txt").read_text(), re.M)[1]
+
+    def refused():
+        done = subprocess.run(release, env=os.environ | who, capture_output=True, text=True, check=False)
+        assert done.returncode and not list((tmp_path / "out").iterdir())
+        return done.stderr
+
+    dated = re.sub(r"(?m)^## .*$", f"## {version} (2026-12-31)", page.read_text(), count=1)
+    page.write_text(re.sub(r"(?m)^## .*$", f"## Unreleased ({version})", dated, count=1))
+    run(*git, "commit", "-q", "--allow-empty", "-a", "-m", "x")
+    assert f"has to be '## {version} (DATE)'" in refused()
+    page.write_text(dated)
+    assert "has to be" in refused() # as the commit has it
+    run(*git, "commit", "-q", "-a", "-m", "x")
+    page.write_text(dated + "more")
+    assert "not committed" in refused()
+    run(*git, "checkout", "-q", ".")
+    run(*release, **who)
+    assert run(*git, "rev-parse", f"v{version}^{{commit}}") == run(*git, "rev-parse", "HEAD")
+    text = run(*git, "for-each-ref", "--format=%(contents)", f"refs/tags/v{version}")
+    section = re.search(rf"^## {re.escape(version)} .*?\n(.*?)(?=^## |\Z)", dated, re.M | re.S)[1]
+    assert text.strip() == f"simhca {version}\n\n{section.strip()}" and "### " in text
+    assert "already exists" in refused()
+
+
 # ------------------------------------------------------------------ packages, and the image that is made of them
 
 

@@ -4,16 +4,18 @@
 import re
 
 import pytest
-from conftest import Tree
+from conftest import ROOT, Tree
+
+NAME = "simhca-" + re.search(r"^project\(simhca VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 
 
 @pytest.fixture(scope="module")
 def rpms(release):
     tree = Tree(release, "build", "rpm")
-    tree.source("/src/simhca-0.1.0")
-    tree.shell("""
-        tar -C /src -czf /src/simhca-0.1.0.tar.gz simhca-0.1.0
-        rpmbuild -ta --nodeps --define '_topdir /rpm' /src/simhca-0.1.0.tar.gz""")
+    tree.source(f"/src/{NAME}")
+    tree.shell(f"""
+        tar -C /src -czf /src/{NAME}.tar.gz {NAME}
+        rpmbuild -ta --nodeps --define '_topdir /rpm' /src/{NAME}.tar.gz""")
     yield tree
     tree.remove()
 
@@ -23,7 +25,7 @@ def test_rpmlint_is_quiet(rpms):
     said = rpms.shell("""
         rpmlint $(rpmlint --help | grep -o -m 1 -e --ignore-unused-rpmlintrc) \\
             -r redhat/simhca.rpmlintrc redhat/simhca.spec /rpm/RPMS/*/*.rpm /rpm/SRPMS/*.rpm""",
-                      chdir="/src/simhca-0.1.0")
+                      chdir=f"/src/{NAME}")
     assert re.search(r"\b0 errors, 0 warnings", said), said
 
 
