@@ -11,6 +11,7 @@ pytest.register_assert_rewrite("common", "fio_rdma", "guest", "middleware", "rdm
 
 from common import LINK_LAYERS, Device, Launcher  # noqa: E402 (it is rewritten on import)
 from common import device_of_nobody, new_port  # noqa: E402
+from middleware import compiled  # noqa: E402
 from pairwise import leave_out  # noqa: E402
 from rdmacm import expect_no_ids  # noqa: E402
 
@@ -61,6 +62,12 @@ def programs():
     with tempfile.TemporaryDirectory(prefix="simhca-") as path:
         os.chmod(path, 0o755)
         yield pathlib.Path(path)
+
+
+@pytest.fixture(scope="module")
+def bad_wire(programs):
+    """What carries packets badly, as test_bad_wire.py says."""
+    return compiled(programs, "bad_wire.c")
 
 
 @pytest.fixture

@@ -161,9 +161,9 @@ def forked(good):
     pair = Pair()
     child = os.fork()
     if not child:
-        inherited, pair = pair, Pair() if good else pair
-        pair.send(1, WRITE)
-        pair.poll(1)
+        mine = Pair() if good else pair
+        mine.send(1, WRITE)
+        mine.poll(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 

@@ -15,7 +15,6 @@ import pytest
 
 from common import TIME_LIMIT, Program, clean_environment, expect_success, new_port
 from common import wait_until
-from middleware import compiled
 from namespaces import IPV4, IPV4_GID, IPV6_GID, bring_up, inside, listens, namespaces_can_be_had
 from namespaces import two_hosts, wire
 
@@ -28,11 +27,6 @@ pytestmark = [
                        reason="no user namespaces, or no virtual Ethernet in them"),
     pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK),
                        reason="needs /dev/net/tun")]
-
-
-@pytest.fixture(scope="module")
-def bad_wire(programs):
-    return compiled(programs, "bad_wire.c")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from captures import Tracer
 from common import TIME_LIMIT, SIMHCA, cpu_ticks, expect_success, new_port, wait_until
 from middleware import run_efa_rdm
 from namespaces import IPV4, listens, namespaces_can_be_had, two_hosts, wire
-from test_bad_wire import bad_wire, joined  # noqa: F401, a fixture
+from test_bad_wire import joined
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(), reason="no user namespaces, or no virtual Ethernet in them")
 
@@ -95,7 +95,7 @@ def test_libfabric(hosts, tmp_path):
     run_efa_rdm(*reversed(hosts), tmp_path)
 
 
-def test_bad_network(bad_wire, tmp_path):  # noqa: F811
+def test_bad_network(bad_wire, tmp_path):
     """Of packets that are lost, come twice or late, or are damaged, nothing shows."""
     with joined(bad_wire, lose=30, repeat=30, delay=30, damage=30, options=[EFA]) as (hosts, _):
         run_efa_rdm(*reversed(hosts), tmp_path)

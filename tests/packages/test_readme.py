@@ -38,6 +38,28 @@ def test_first_lines(published):
     assert time.monotonic() - started < 300
 
 
+def test_contributing():
+    """CONTRIBUTING.md's, by who has a checkout and nothing else: built, tried, and a test of each kind run."""
+    tree = Tree("trixie")
+    try:
+        tree.install("git")
+        repository(tree, "/srv/simhca.git")
+        tree.shell("git config --global --add safe.directory '*'; git clone -q file:///srv/simhca.git simhca")
+        page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+        said = {}
+        for block in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S):
+            for line in re.findall(r"^\$ (\S.*)$", block, re.M):
+                online = line.startswith("scripts/install-deps")
+                said[line] = tree.shell(line, chdir="/root/simhca", online=online)
+        assert len(said) == 7
+        device, ctest, verbs, clients = (text for line, text in said.items() if not line.startswith(("scripts/", "cmake")))
+        assert "simhca0" in device and "100% tests passed" in ctest
+        for text in verbs, clients:
+            assert re.search(r"^\d+ passed", text, re.M) and "failed" not in text.splitlines()[-1], text
+    finally:
+        tree.remove()
+
+
 def test_packages():
     """As those who have nothing but a checkout make them."""
     tree = Tree("trixie" if "trixie" in RELEASES else RELEASES[0])
