@@ -49,8 +49,7 @@ def test_contributing():
         said = {}
         for block in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S):
             for line in re.findall(r"^\$ (\S.*)$", block, re.M):
-                online = line.startswith("scripts/install-deps")
-                said[line] = tree.shell(line, chdir="/root/simhca", online=online)
+                said[line] = tree.shell(line, chdir="/root/simhca", online=True)
         assert len(said) == 7
         device, ctest, verbs, clients = (text for line, text in said.items() if not line.startswith(("scripts/", "cmake")))
         assert "simhca0" in device and "100% tests passed" in ctest
