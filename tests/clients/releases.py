@@ -14,12 +14,14 @@ LACKS = {
                  "wide_wqes": "Debian 12 has no wide WQEs in libefa"},
     "trixie": {"dtest": "Debian 13 has no dapl2-utils",
                "wide_wqes": "Debian 13 has no wide WQEs in libefa",
+               "inline_search": "libfabric 2 does not try how much inline data a QP may have",
                "whole_space": "UCX 1.18 makes no region of the whole address space any more",
                "inline_recv": "perftest 25 has no --inline_recv any more",
                "openib": "Open MPI 5 has no verbs of its own any more"},
     "forky": {"librpma": "Debian 14 has no librpma",
               "openib": "Open MPI 5 has no verbs of its own any more"},
     "sid": {"librpma": "sid has no librpma any more",
+            "inline_search": "libfabric 2 does not try how much inline data a QP may have",
             "whole_space": "UCX 1.18 makes no region of the whole address space any more",
             "inline_recv": "perftest 25 has no --inline_recv any more",
             "openib": "Open MPI 5 has no verbs of its own any more"},
@@ -52,9 +54,10 @@ def is_there(what):
     if what == "srd_writes":
         found = subprocess.run(["ib_write_bw", "-c", "SRD"], capture_output=True, text=True, check=False)
         return "only possible in SEND/READ verbs" not in found.stdout + found.stderr
-    if what == "efa_direct":
+    if what in ("efa_direct", "inline_search"):
         found = subprocess.run(["fi_info", "--version"], capture_output=True, text=True, check=True)
-        return tuple(map(int, re.search(r"libfabric: (\d+)\.(\d+)", found.stdout).groups())) >= (2, 1)
+        version = tuple(map(int, re.search(r"libfabric: (\d+)\.(\d+)", found.stdout).groups()))
+        return version >= (2, 1) if what == "efa_direct" else version < (2, 0)
     if what == "wide_wqes":
         library, = {path.resolve() for path in pathlib.Path("/usr/lib").glob("*/libefa.so.1")}
         return int(re.search(r"\.(\d+)\.\d+$", library.name)[1]) >= 60
