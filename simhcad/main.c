@@ -20,7 +20,7 @@
 
 static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
 {
-	log_debug("signal %d: ending", signal->signum);
+	log_info("ending by signal %d (%s)", signal->signum, strsignal(signal->signum));
 	ev_break(loop, EVBREAK_ALL);
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A device for tests, the programs that run on it, and what they print."""
+import contextlib
 import itertools
 import json
 import os
@@ -112,6 +113,8 @@ class Program:
     A program in a process group of its own. Its output goes to files, so that it never waits.
     """
 
+    group_is_left = None  # whether anything was in its group when it had been waited for
+
     def __init__(self, argv, env):
         self.argv = [str(word) for word in argv]
         self.out = tempfile.TemporaryFile()
@@ -130,10 +133,29 @@ class Program:
 
     @property
     def running(self):
-        return self.process.poll() is None
+        if self.process.poll() is None:
+            return True
+        self.look_for_group()
+        return False
+
+    def look_for_group(self):
+        """
+        Once it has been waited for its number is that of its group, as long as anything in that runs, and then of
+        another process.
+        """
+        if self.group_is_left is not None:
+            return
+        try:
+            os.killpg(self.pid, 0)
+            self.group_is_left = True
+        except ProcessLookupError:
+            self.group_is_left = False
+        except PermissionError:  # it has become another user
+            self.group_is_left = True
 
     def send(self, number):
-        self.process.send_signal(number)
+        if self.running:
+            self.process.send_signal(number)
 
     def result(self):
         return Result(self.argv, self.process.returncode, self.stdout, self.stderr)
@@ -142,6 +164,7 @@ class Program:
         """Waits for its end."""
         try:
             self.process.wait(seconds)
+            self.look_for_group()
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"still ran after {seconds} s: {self.result()}") from None
@@ -149,11 +172,11 @@ class Program:
 
     def kill(self):
         """Ends it with all that it has started in its group."""
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        if self.running or self.group_is_left:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
+        self.group_is_left = False
 
 
 def clean_environment():

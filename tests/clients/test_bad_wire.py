@@ -190,7 +190,7 @@ def test_nothing_arrives(bad_wire):
     """
     with joined(bad_wire, lose=1000) as (hosts, link):
         assert run_peers(hosts, "no_receive")[0] == "RETRY_EXC_ERR\n"
-        link.process.terminate()
+        link.send(signal.SIGTERM)
         assert expect_success(link.finish()).stdout.splitlines()[1] == f"{3 + 3 * 2 + 2} 0"
 
 

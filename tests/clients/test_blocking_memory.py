@@ -35,7 +35,7 @@ def stuck_device(request, blocker):
         if pause:
             wait_until(lambda: "pauses" in program.stdout or not program.running, TIME_LIMIT, "it pauses")
             wait_until(lambda: sleeps_through((program.pid, device.pid)), TIME_LIMIT, "nobody wakes up")
-            program.process.send_signal(signal.SIGUSR2)
+            program.send(signal.SIGUSR2)
         wait_until(lambda: "blocking" in program.stdout or not program.running, TIME_LIMIT,
                    "the datagram is posted")
         assert program.running, program.result()

@@ -85,7 +85,7 @@ def test_a_mistake_after_a_pause(device, waits, how):
     program = device.start(waits, how, "pause")
     wait_until(lambda: "pauses" in program.stdout or not program.running, TIME_LIMIT, "it pauses")
     wait_until(lambda: sleeps_through((program.pid, device.pid)), TIME_LIMIT, "nobody wakes up")
-    program.process.send_signal(signal.SIGUSR2)
+    program.send(signal.SIGUSR2)
 
     def told():
         failures = json.loads(expect_success(device.run(SIMHCA, "explain", "--json")).stdout)["failures"]

@@ -387,7 +387,7 @@ def test_an_id_that_is_destroyed_late(device, unacked_id):
         return [one for one in report(device) if one["kind"] == "sleep" and one["pid"] == program.pid]
 
     wait_until(asleep, 30, "it is told")
-    program.process.send_signal(signal.SIGUSR1)
+    program.send(signal.SIGUSR1)
     wait_until(lambda: not asleep(), 30, "that is taken back")
     program.kill()
 
@@ -407,7 +407,7 @@ def test_a_write_that_a_send_follows(device, waits, how):
         return [one for one in report(device) if one["kind"] == "sleep" and one["pid"] == program.pid]
 
     wait_until(waiting, 30, "it is told")
-    program.process.send_signal(signal.SIGUSR1)
+    program.send(signal.SIGUSR1)
     expect_success(program.finish())
     assert not waiting()
 

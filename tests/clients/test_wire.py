@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import zlib
@@ -261,7 +262,7 @@ def captured(host, path):
     wait_until(lambda: "File:" in capture.stderr or not capture.running, TIME_LIMIT,
                "the capture has begun")
     yield
-    capture.process.terminate()
+    capture.send(signal.SIGTERM)
     expect_success(capture.finish())
 
 

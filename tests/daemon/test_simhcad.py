@@ -45,6 +45,7 @@ def test_leaves_only_the_lock(daemon):
 def test_signals_end_it(daemon, sig):
     fds = daemon.client().open()
     assert daemon.stop(sig) == 0
+    assert f"ending by signal {sig.value} (" in daemon.log
     close_all(fds)
 
 
