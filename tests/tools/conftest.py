@@ -21,6 +21,8 @@ CONTROL_VERSION = int(re.search(r"CONTROL_VERSION (\d+)", (HERE.parents[1] / "co
 
 
 class Tool:
+    control_version = CONTROL_VERSION
+
     def __init__(self, prefix, runtime, environment):
         self.prefix = prefix
         self.runtime = runtime

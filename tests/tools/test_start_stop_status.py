@@ -10,7 +10,6 @@ import time
 import pytest
 
 from common import alive, wait_until
-from conftest import CONTROL_VERSION
 
 
 @pytest.fixture
@@ -117,14 +116,14 @@ def test_status_json(started):
 
 def test_daemon_of_another_release(tool):
     """Its protocol is another version's: nothing that it says is taken for what it was."""
-    later = CONTROL_VERSION + 1
+    later = tool.control_version + 1
     assert tool("start", FAKE_VERSION=later).returncode == 1
     result = tool("status", FAKE_VERSION=later)
     tool("stop")
     with contextlib.suppress(ProcessLookupError):  # it is a zombie, or nothing, if it has ended
         os.kill(tool.daemon_pid(), signal.SIGTERM)
     assert result.returncode == 1
-    assert f"it speaks version {later} of the protocol, and this tool version {CONTROL_VERSION}" in result.stderr
+    assert f"it speaks version {later} of the protocol, and this tool version {tool.control_version}" in result.stderr
 
 
 def test_a_daemon_says_what_it_likes(tool):
