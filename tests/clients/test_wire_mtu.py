@@ -38,20 +38,26 @@ def hosts():
 
 
 def story_of(devices, program, *options):
-    """What `simhca explain` says of the client, which fails."""
+    """What `simhca explain` says at last: of the client, which fails. Data go from the first host to the second."""
     port = new_port()
     argv = [program, "-F", "-x", IPV4_GID, "-p", port, *options]
-    server = devices[1].start(*argv)
-    wait_until(lambda: listens(devices[1], port) or not server.running, TIME_LIMIT, "it listens")
-    client = devices[0].run(*argv, ADDRESSES[1], seconds=2 * TIME_LIMIT)
-    devices[1].kill_programs()
+    client_at = 1 if "read" in program else 0
+    of_client, of_server = devices[client_at], devices[1 - client_at]
+    server = of_server.start(*argv)
+    wait_until(lambda: listens(of_server, port) or not server.running, TIME_LIMIT, "it listens")
+    client = of_client.run(*argv, ADDRESSES[1 - client_at], seconds=2 * TIME_LIMIT)
+    of_server.kill_programs()
     assert client.status, client
-    return expect_success(devices[0].tool.run(SIMHCA, "explain")).stdout
+    story = expect_success(of_client.tool.run(SIMHCA, "explain")).stdout.rstrip().split("\n\n")[-1]
+    assert f" {program}[" in story.splitlines()[0], story
+    return story
 
 
-# The first packet of a QP is a full one; short messages have been before; one packet is all.
+# The first packet of a QP is a full one; short messages have been before; one packet is all. Requests of reads arrive,
+# and responses do not.
 @pytest.mark.parametrize("program, options", [("ib_write_bw", ["-s", 65536]), ("ib_write_bw", ["-a", "-n", 20]),
-                                              ("ib_send_bw", ["-s", 4096])])
+                                              ("ib_send_bw", ["-s", 4096]), ("ib_read_bw", ["-s", 65536]),
+                                              ("ib_read_bw", ["-a", "-n", 20])])
 def test_a_hole(hosts, program, options):
     """No router says anything: the QP's own short packets do."""
     devices, router = hosts
@@ -63,7 +69,8 @@ def test_a_hole(hosts, program, options):
     assert "(WIRE_PATH_MTU, vendor_err 119)" in story, story
     # A NAK for the gap has said it before the time-out does.
     if "-a" in options:
-        assert f"seen:       {ADDRESSES[1]} answers short packets, and none of 4096 bytes\n" in story, story
+        server = ADDRESSES[0 if "read" in program else 1]
+        assert f"seen:       {server} answers short packets, and none of 4096 bytes\n" in story, story
 
 
 def test_a_smaller_path_mtu_passes(hosts):

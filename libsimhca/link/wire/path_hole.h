@@ -9,6 +9,10 @@
  * vol. 1, 9.7.5.1.4); if nothing has, one behind all that was sent, which is answered by a NAK for its
  * sequence, once. It changes nothing at the peer. An answer to it, while still nothing is acknowledged,
  * says that there is a hole.
+ *
+ * A read that waits may have been done, and its responses are lost on their way back. Then the NAK has the PSN
+ * behind the last request, and so may the acknowledgement of the duplicate, which is of the last request that was
+ * done; Linux's rxe has there the last one that was no read.
  */
 #ifndef LIBSIMHCA_PATH_HOLE_H
 #define LIBSIMHCA_PATH_HOLE_H
@@ -16,6 +20,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "queue/psn.h"
 
 /* Bytes of payload that every path carries: IPv4's least MTU is 576, IPv6's 1280. */
 #define SIMHCA_PATH_HOLE_SHORT 256u
@@ -25,6 +31,7 @@ struct simhca_path_hole {
 	unsigned int silences;	 /* since something was acknowledged; under the requester's lock */
 	bool due;		 /* a probe; likewise */
 	_Atomic uint32_t answer; /* the PSN that a probe's answer has */
+	_Atomic uint32_t done;	 /* or that, if the peer has done all that was sent */
 	atomic_bool probed, answered; /* since something was acknowledged */
 };
 
@@ -50,19 +57,25 @@ static inline bool simhca_path_hole_wants_probe(const struct simhca_path_hole *h
 	return hole->due && bytes > SIMHCA_PATH_HOLE_SHORT;
 }
 
-/* It goes, and its answer has that PSN: who has another one in mind does not answer it for being short. */
-static inline void simhca_path_hole_probed(struct simhca_path_hole *hole, uint32_t answer)
+/* It goes, and its answer has one of these PSNs: who has others in mind does not answer it for being short. */
+static inline void simhca_path_hole_probed(struct simhca_path_hole *hole, uint32_t answer,
+					   uint32_t done)
 {
 	hole->due = false;
 	atomic_store_explicit(&hole->answer, answer, memory_order_relaxed);
+	atomic_store_explicit(&hole->done, done, memory_order_relaxed);
 	atomic_store_explicit(&hole->probed, true, memory_order_relaxed);
 }
 
-/* An acknowledgement or a NAK of that PSN has come, and is about to be looked at. By any thread. */
-static inline void simhca_path_hole_heard(struct simhca_path_hole *hole, uint32_t psn)
+/* An acknowledgement of that PSN, or a NAK of the sequence, has come, and is about to be looked at. By any thread. */
+static inline void simhca_path_hole_heard(struct simhca_path_hole *hole, uint32_t psn, bool is_nak)
 {
-	if (atomic_load_explicit(&hole->probed, memory_order_relaxed) &&
-	    atomic_load_explicit(&hole->answer, memory_order_relaxed) == psn)
+	uint32_t answer = atomic_load_explicit(&hole->answer, memory_order_relaxed);
+
+	if (!atomic_load_explicit(&hole->probed, memory_order_relaxed))
+		return;
+	if (psn == answer || psn == atomic_load_explicit(&hole->done, memory_order_relaxed) ||
+	    (!is_nak && simhca_psn_cmp(psn, answer) < 0))
 		atomic_store_explicit(&hole->answered, true, memory_order_relaxed);
 }
 

@@ -42,7 +42,9 @@ static uint32_t last_psn(const struct simhca_qp *qp, const struct simhca_packet 
 			      simhca_psn_count(bytes_of(packet), simhca_qp_mtu(qp)) - 1);
 }
 
-static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp, uint8_t traffic_class)
+/* before: what is to be sent again. */
+static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp,
+		       const struct simhca_packet *before, uint8_t traffic_class)
 {
 	const struct simhca_requester *req = &qp->req;
 	const bool begun = req->psn_una != qp->qpc->sq_psn;
@@ -56,10 +58,12 @@ static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp, uint8
 					     .psn = begun ? simhca_psn_add(req->psn_una, -1u)
 							  : simhca_psn_add(req->psn_next, 1),
 					     .mtu = qp->qpc->path_mtu };
-
 	/* The duplicate's own, or the one that the gap begins with. */
-	simhca_path_hole_probed(simhca_inbox_path_hole(qp->wire.inbox),
-				begun ? probe.psn : req->psn_una);
+	const uint32_t answer = begun ? probe.psn : req->psn_una;
+	const uint32_t done = begun ? simhca_psn_add(req->psn_sent, -1u) : req->psn_sent;
+
+	simhca_path_hole_probed(simhca_inbox_path_hole(qp->wire.inbox), answer,
+				before->op == SIMHCA_PKT_READ ? done : answer);
 	simhca_wire_put_parts(worker, qp->device, simhca_inbox_path(qp->wire.inbox), traffic_class,
 			      &probe, &nothing);
 }
@@ -77,7 +81,7 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 				       simhca_engine_now(qp->context->engine));
 	if (qp->type == SIMHCA_QPT_RC &&
 	    simhca_path_hole_wants_probe(simhca_inbox_path_hole(qp->wire.inbox), bytes_of(packet)))
-		send_probe(worker, qp, ecn_capable(packet->av));
+		send_probe(worker, qp, packet, ecn_capable(packet->av));
 	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
 				 ecn_capable(packet->av));
 }
@@ -222,7 +226,11 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 					     .length = part->length };
 	packet->payload = &payload;
 	if (packet->op == SIMHCA_PKT_ACK) {
-		simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox), packet->psn);
+		bool is_nak = packet->syndrome == SIMHCA_SYNDROME_NAK_PSN;
+
+		if (is_nak || SIMHCA_SYNDROME_IS_ACK(packet->syndrome))
+			simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox), packet->psn,
+					       is_nak);
 		packet->reason = reason_of(qp, packet->syndrome);
 	}
 	handover = simhca_link_deliver(worker, qp, packet);
