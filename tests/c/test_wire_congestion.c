@@ -337,6 +337,44 @@ static void a_long_read_is_several_requests(void **state)
 }
 
 /*
+ * That the last response of a read is lost is seen by what answers the request behind it (IBTA vol. 1,
+ * 9.7.5.1.2), an acknowledgement or a response, and no time passes until it is asked for again.
+ */
+static void the_last_response_is_missed(void **state)
+{
+	for (int by_read = 0; by_read < 2; by_read++) {
+		struct net net = net_new(state, IBV_QPT_RC);
+		uint64_t before;
+
+		read_mtus(&net, 2, 4);
+		if (by_read)
+			read_mtus(&net, 3, 1);
+		else
+			write_mtus(&net, 3, 1);
+		for (uint32_t psn = 0; psn < 3; psn++)
+			responds(&net, psn, psn == 0, false);
+		before = net_stat(&net, SIMHCA_STAT_XMIT_PACKETS);
+		for (int again = 0; again < 2; again++) {
+			if (by_read)
+				responds(&net, 4, true, true);
+			else
+				acknowledge(&net, 4);
+			run_until_idle(*state);
+			/* What follows is sent again as well. */
+			if (!again) {
+				assert_int_equal(net_stat(&net, SIMHCA_STAT_XMIT_PACKETS),
+						 before + 2);
+				assert_int_equal(wire_net_last().psn, FIRST_PSN + 4);
+				responds(&net, 3, true, true);
+				expect(net.side->send_cq, 2, SUCCESS);
+			}
+		}
+		expect(net.side->send_cq, 3, SUCCESS);
+		assert_int_equal(net_stat(&net, SIMHCA_STAT_LOCAL_ACK_TIMEOUT), 0);
+	}
+}
+
+/*
  * A request that a small window made shorter is answered before the next one goes, however the window has
  * grown: what is asked for again, as it may be from the middle of the first one on, lies within one.
  */
@@ -538,6 +576,7 @@ int main(void)
 		ON_THE_WIRE(a_read_asks_again_for_the_same),
 		ON_THE_WIRE(a_long_read_is_several_requests),
 		ON_THE_WIRE(a_short_part_goes_alone),
+		ON_THE_WIRE(the_last_response_is_missed),
 		ON_THE_WIRE(answers_are_asked_for_on_the_way),
 		ON_THE_WIRE(a_look_at_the_window_leaves_it),
 		ON_THE_WIRE(a_way_is_left_for_a_local_peer),
