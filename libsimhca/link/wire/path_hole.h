@@ -10,9 +10,9 @@
  * sequence, once. It changes nothing at the peer. An answer to it, while still nothing is acknowledged,
  * says that there is a hole.
  *
- * A read that waits may have been done, and its responses are lost on their way back. Then the NAK has the PSN
- * behind the last request, and so may the acknowledgement of the duplicate, which is of the last request that was
- * done; Linux's rxe has there the last one that was no read.
+ * The acknowledgement of a duplicate has the duplicate's PSN, or that of the last request that was done; Linux's rxe
+ * leaves reads out of that, and a QP that has done nothing else says 0xffffff. The NAK has the PSN that the gap begins
+ * with, or, where a read waits which has been done, that behind all that was sent.
  */
 #ifndef LIBSIMHCA_PATH_HOLE_H
 #define LIBSIMHCA_PATH_HOLE_H
@@ -21,17 +21,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "queue/psn.h"
-
 /* Bytes of payload that every path carries: IPv4's least MTU is 576, IPv6's 1280. */
 #define SIMHCA_PATH_HOLE_SHORT 256u
 #define SIMHCA_PATH_HOLE_SILENCES 2
+#define SIMHCA_PATH_HOLE_NO_NAK UINT32_MAX /* no PSN */
 
 struct simhca_path_hole {
-	unsigned int silences;	 /* since something was acknowledged; under the requester's lock */
-	bool due;		 /* a probe; likewise */
-	_Atomic uint32_t answer; /* the PSN that a probe's answer has */
-	_Atomic uint32_t done;	 /* or that, if the peer has done all that was sent */
+	unsigned int silences; /* since something was acknowledged; under the requester's lock */
+	bool due;	       /* a probe; likewise */
+	_Atomic uint32_t gap;  /* the PSN of a NAK that answers a probe; or NO_NAK */
+	_Atomic uint32_t done; /* or that, if the peer has done all that was sent */
 	atomic_bool probed, answered; /* since something was acknowledged */
 };
 
@@ -57,25 +56,22 @@ static inline bool simhca_path_hole_wants_probe(const struct simhca_path_hole *h
 	return hole->due && bytes > SIMHCA_PATH_HOLE_SHORT;
 }
 
-/* It goes, and its answer has one of these PSNs: who has others in mind does not answer it for being short. */
-static inline void simhca_path_hole_probed(struct simhca_path_hole *hole, uint32_t answer,
+/* It goes. A NAK with another PSN is no answer: who has other PSNs in mind does not answer it for being short. */
+static inline void simhca_path_hole_probed(struct simhca_path_hole *hole, uint32_t gap,
 					   uint32_t done)
 {
 	hole->due = false;
-	atomic_store_explicit(&hole->answer, answer, memory_order_relaxed);
+	atomic_store_explicit(&hole->gap, gap, memory_order_relaxed);
 	atomic_store_explicit(&hole->done, done, memory_order_relaxed);
 	atomic_store_explicit(&hole->probed, true, memory_order_relaxed);
 }
 
-/* An acknowledgement of that PSN, or a NAK of the sequence, has come, and is about to be looked at. By any thread. */
+/* An acknowledgement, or a NAK of the sequence with that PSN, has come, and is about to be looked at. By any thread. */
 static inline void simhca_path_hole_heard(struct simhca_path_hole *hole, uint32_t psn, bool is_nak)
 {
-	uint32_t answer = atomic_load_explicit(&hole->answer, memory_order_relaxed);
-
-	if (!atomic_load_explicit(&hole->probed, memory_order_relaxed))
-		return;
-	if (psn == answer || psn == atomic_load_explicit(&hole->done, memory_order_relaxed) ||
-	    (!is_nak && simhca_psn_cmp(psn, answer) < 0))
+	if (atomic_load_explicit(&hole->probed, memory_order_relaxed) &&
+	    (!is_nak || psn == atomic_load_explicit(&hole->gap, memory_order_relaxed) ||
+	     psn == atomic_load_explicit(&hole->done, memory_order_relaxed)))
 		atomic_store_explicit(&hole->answered, true, memory_order_relaxed);
 }
 

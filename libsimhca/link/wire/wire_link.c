@@ -58,12 +58,11 @@ static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp,
 					     .psn = begun ? simhca_psn_add(req->psn_una, -1u)
 							  : simhca_psn_add(req->psn_next, 1),
 					     .mtu = qp->qpc->path_mtu };
-	/* The duplicate's own, or the one that the gap begins with. */
-	const uint32_t answer = begun ? probe.psn : req->psn_una;
-	const uint32_t done = begun ? simhca_psn_add(req->psn_sent, -1u) : req->psn_sent;
+	const uint32_t gap = begun ? SIMHCA_PATH_HOLE_NO_NAK : req->psn_una;
+	const bool may_be_done = !begun && before->op == SIMHCA_PKT_READ;
 
-	simhca_path_hole_probed(simhca_inbox_path_hole(qp->wire.inbox), answer,
-				before->op == SIMHCA_PKT_READ ? done : answer);
+	simhca_path_hole_probed(simhca_inbox_path_hole(qp->wire.inbox), gap,
+				may_be_done ? req->psn_sent : gap);
 	simhca_wire_put_parts(worker, qp->device, simhca_inbox_path(qp->wire.inbox), traffic_class,
 			      &probe, &nothing);
 }
