@@ -20,10 +20,6 @@
 
 /* Longer messages are the device's: a copy of so many bytes takes 250 us, under two owner words. */
 #define MOST_BYTES (4u << 20)
-/* Up to so many bytes /proc/PID/mem is faster, above process_vm_readv() and process_vm_writev(). */
-#define BY_DESCRIPTOR 4096u
-/* Several pieces of so many bytes in all, a datagram's header included, are put together first. */
-#define SHORT_BYTES (SIMHCA_GRH_BYTES + SIMHCA_SLOT_DATA)
 /* How often a step looks at an owner word that the device holds: longer than a message takes. */
 #define OWNER_LOOKS 4000
 /* How many writes of a list go by one system call: one more costs less than half of a call. */
@@ -119,167 +115,6 @@ static int look(const struct simhca_step *step, uint32_t peer_state, struct held
 	    resp->epsn != req->psn_next)
 		return SIMHCA_SLOW_WAITS;
 	return DONE;
-}
-
-/* ------------------------------------------------------------------------------ memory */
-
-/* Where the program has a region that lies in a file; NULL: nowhere yet. */
-static char *find_mapped(const struct simhca_step *step, uint32_t key, uint32_t file, bool own)
-{
-	struct simhca_step_regions *regions = step->regions;
-
-	for (uint32_t i = 0; regions && i < regions->count; i++)
-		if (regions->one[i].file == file)
-			return regions->one[i].base;
-	if (regions) {
-		regions->wanted.key = key;
-		regions->wanted.own = own;
-	}
-	return NULL;
-}
-
-/*
- * The address of [va, va + length) in an ordinary region: in the memory of its process, or *mapped
- * here. NULL: only the device can tell.
- */
-static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
-		       struct simhca_step_rights rights, bool *mapped)
-{
-	const struct simhca_mpt *mpt =
-		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
-		SIMHCA_KEY_INDEX(key);
-	uint64_t offset;
-	char *base;
-
-	/*
-	 * seq_cst, after the guard was entered: either this load sees that the region is gone, or
-	 * whoever deregisters it waits for the end of the step. It also acquires the other fields.
-	 */
-	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES ||
-	    atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
-	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
-	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != rights.pd ||
-	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !rights.mm ||
-	    (!mpt->file && mpt->mm != rights.mm) || (rights.access & ~mpt->access))
-		return NULL;
-	/*
-	 * seq_cst, after the guard was entered: either this load sees that only the device may write
-	 * to that process or file, or the atomic that needs this waits for the end of the step.
-	 */
-	if ((rights.access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE |
-			      SIMHCA_ACCESS_REMOTE_ATOMIC)) &&
-	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(mpt->mm)]))
-		return NULL;
-	offset = va - mpt->iova;
-	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
-		return NULL;
-	*mapped = mpt->file;
-	if (!*mapped)
-		return (void *)(uintptr_t)(mpt->addr + offset);
-	base = find_mapped(step, key, mpt->file, rights.own);
-	return base ? base + offset : NULL;
-}
-
-bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
-			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
-			   struct simhca_step_list *list)
-{
-	bool mapped = false;
-
-	list->count = 0;
-	list->mapped = false;
-	for (uint32_t i = 0; i < num_sge && length; i++) {
-		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
-		struct iovec *iov = &list->iov[list->count];
-
-		if (!bytes)
-			continue;
-		iov->iov_base = translate(step, sge[i].lkey, sge[i].addr, bytes, rights, &mapped);
-		iov->iov_len = bytes;
-		/* To reach the peer's memory in two ways for one message is left to the device. */
-		if (!iov->iov_base || (list->count && mapped != list->mapped && !rights.own))
-			return false;
-		list->mapped = mapped && (!list->count || list->mapped);
-		list->count++;
-		length -= bytes;
-	}
-	return !length;
-}
-
-/* Whether the address space exists: a read of less than an entry of its page map is EINVAL then. */
-static bool is_there(const struct simhca_step *step)
-{
-	char byte;
-
-	return simhca_call_pread(step->peer.pagemap, &byte, 1, 0) != 0;
-}
-
-/*
- * The kernel looks the peer's page up once for each piece, so short pieces are put together first, as
- * ibv_post_send() copies what is posted inline.
- */
-static ssize_t write_short(const struct simhca_step *step, const struct iovec *own, int num_own,
-			   off_t at)
-{
-	char whole[SHORT_BYTES];
-	size_t bytes = 0;
-
-	for (int i = 0; i < num_own; bytes += own[i++].iov_len)
-		memcpy(whole + bytes, own[i].iov_base, own[i].iov_len);
-	return simhca_call_pwrite(step->peer.memory, whole, bytes, at);
-}
-
-/* By /proc/PID/mem, which moves 0 bytes once that address space is gone. */
-static ssize_t copy_small(const struct simhca_step *step, const struct iovec *own, int num_own,
-			  const struct iovec *there, uint64_t bytes, bool read)
-{
-	off_t at = (off_t)(uintptr_t)there->iov_base;
-
-	if (num_own == 1)
-		return read ? simhca_call_pread(step->peer.memory, own->iov_base, bytes, at)
-			    : simhca_call_pwrite(step->peer.memory, own->iov_base, bytes, at);
-	if (!read && bytes <= SHORT_BYTES)
-		return write_short(step, own, num_own, at);
-	return read ? simhca_call_preadv(step->peer.memory, own, num_own, at)
-		    : simhca_call_pwritev(step->peer.memory, own, num_own, at);
-}
-
-static bool move(const struct simhca_step *step, const struct iovec *own, int num_own,
-		 const struct iovec *there, int num_there, uint64_t bytes, bool read)
-{
-	unsigned long mine = (unsigned long)num_own, theirs = (unsigned long)num_there;
-	ssize_t done;
-
-	if (num_there == 1 && bytes <= BY_DESCRIPTOR)
-		return copy_small(step, own, num_own, there, bytes, read) == (ssize_t)bytes;
-	if (!is_there(step))
-		return false;
-	done = read ? process_vm_readv(step->peer.pid, own, mine, there, theirs, 0)
-		    : process_vm_writev(step->peer.pid, own, mine, there, theirs, 0);
-	return done == (ssize_t)bytes;
-}
-
-static bool copy_list(const struct simhca_step *step, const struct simhca_step_list *own,
-		      const struct simhca_step_list *there, uint64_t bytes, bool read)
-{
-	return there->mapped
-		       ? simhca_step_copy_mapped(own, there, bytes, read)
-		       : move(step, own->iov, own->count, there->iov, there->count, bytes, read);
-}
-
-bool simhca_step_copy(const struct simhca_step *step, const struct simhca_step_list *own,
-		      const struct simhca_step_list *there, uint64_t bytes, bool read)
-{
-	const struct simhca_writing *writing = read ? &step->writing : &step->peer.writing;
-	bool done;
-
-	if (__builtin_expect(!writing->there, 1))
-		return copy_list(step, own, there, bytes, read);
-	if (!simhca_step_writing_begin(writing))
-		return false;
-	done = copy_list(step, own, there, bytes, read);
-	simhca_writing_end(writing);
-	return done;
 }
 
 /* The data stay in the receive's slot until the peer polls (scatter to CQE). */
@@ -434,42 +269,6 @@ int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *h
 	return SIMHCA_SLOW_RECEIVE;
 }
 
-static uint32_t right_for(const struct simhca_step_message *msg)
-{
-	if (msg->packet.op == SIMHCA_PKT_READ)
-		return SIMHCA_ACCESS_REMOTE_READ;
-	return simhca_step_fetches(msg) ? SIMHCA_ACCESS_REMOTE_ATOMIC : SIMHCA_ACCESS_REMOTE_WRITE;
-}
-
-/* The peer's memory that is read, written to or changed. */
-static int find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
-{
-	const struct simhca_qpc *peer = step->peer.qpc;
-	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg), false };
-
-	if (!(peer->access & rights.access) ||
-	    (simhca_step_is_read_like(msg) && !peer->max_dest_rd_atomic))
-		return SIMHCA_SLOW_MEMORY;
-	if (simhca_step_is_atomic(msg)) {
-		if (msg->length != 8 || (msg->wqe.rdma.remote_addr & 7))
-			return SIMHCA_SLOW_REQUEST;
-		/* Without writer slots only the device can keep other writers off. */
-		if (!step->peer.writing.there)
-			return SIMHCA_SLOW_MEMORY;
-	}
-	msg->there.count = 1;
-	msg->there.mapped = false;
-	if (!msg->length)
-		return DONE;
-	msg->there.iov[0].iov_len = msg->length;
-	msg->there.iov[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
-					       msg->length, rights, &msg->there.mapped);
-	/* The words that keep writers off an atomic are a process's; a file has none. */
-	return msg->there.iov[0].iov_base && !(msg->there.mapped && simhca_step_is_atomic(msg))
-		       ? DONE
-		       : SIMHCA_SLOW_MEMORY;
-}
-
 /*
  * Copies the data of the writes from index `from` on, up to `pi`, by one system call. It completes
  * none of them: a write that then cannot complete is copied again. Returns the first index whose
@@ -493,13 +292,14 @@ static uint32_t write_ahead(const struct simhca_step *step, uint32_t from, uint3
 	while (count < GATHERED_MOST && from + (uint32_t)count != pi &&
 	       simhca_step_read_send(step, from + (uint32_t)count, &msg) == DONE &&
 	       msg.wqe.opcode == SIMHCA_WR_RDMA_WRITE && msg.own.count == 1 && msg.length &&
-	       msg.length <= GATHERED_BYTES - bytes && find_remote(step, &msg) == DONE &&
-	       !msg.there.mapped) {
+	       msg.length <= GATHERED_BYTES - bytes &&
+	       simhca_step_find_remote(step, &msg) == DONE && !msg.there.mapped) {
 		own[count] = msg.own.iov[0];
 		there[count++] = msg.there.iov[0];
 		bytes += msg.length;
 	}
-	if (count < GATHERED_LEAST || !move(step, own, count, there, count, bytes, false))
+	if (count < GATHERED_LEAST ||
+	    !simhca_step_move(step, own, count, there, count, bytes, false))
 		return from;
 	return from + (uint32_t)count;
 }
@@ -776,7 +576,7 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 			why = SIMHCA_SLOW_CQ;
 	}
 	if (why == DONE && !is_send(&msg))
-		why = find_remote(step, &msg);
+		why = simhca_step_find_remote(step, &msg);
 	if (why == DONE && simhca_step_is_read_like(&msg) &&
 	    exceeds_rd_atomic(step, &msg.wqe, held->own->req.oldest, posted))
 		why = SIMHCA_SLOW_REQUEST;

@@ -177,9 +177,14 @@ struct simhca_srq_view simhca_step_queue(const struct simhca_step *step);
  */
 int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *held, char *copy,
 		      struct simhca_step_message *msg, uint32_t *claim);
+/* Finds the peer's memory that an RDMA operation reads, writes to or changes: enum simhca_slow_reason. */
+int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_message *msg);
 /* Copies all. False: some or none of it was copied, and nobody is told of it. */
 bool simhca_step_copy(const struct simhca_step *step, const struct simhca_step_list *own,
 		      const struct simhca_step_list *there, uint64_t bytes, bool read);
+/* Likewise, by the kernel alone: memory that is not mapped here, of a process without writer slots. */
+bool simhca_step_move(const struct simhca_step *step, const struct iovec *own, int num_own,
+		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
 /* Likewise, where the peer's is mapped. False: the program's own memory is not there. */
 bool simhca_step_copy_mapped(const struct simhca_step_list *own,
 			     const struct simhca_step_list *there, uint64_t bytes, bool read);

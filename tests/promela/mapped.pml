@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Regions in files that programs have mapped, and write to by plain stores (libsimhca/message/step.c,
+ * Regions in files that programs have mapped, and write to by plain stores (libsimhca/message/step_memory.c,
  * libsimhca/memory/mappable.c, libsimhca/dma/exclusive.c): an atomic of the device's in such a file has no
  * store of a program's in the middle, and what is mapped of a region is not written to for another one.
  *
