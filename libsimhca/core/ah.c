@@ -23,8 +23,8 @@ bool simhca_av_has_source(struct simhca_device *device, const struct simhca_av *
 }
 
 /*
- * On RoCE the GIDs are IP addresses, and a way leads from one to another of its family: Linux's
- * rdma_resolve_ip() refuses others. Groups need none.
+ * On RoCE the GIDs are IP addresses, and a path leads from one to another of the same family:
+ * Linux's rdma_resolve_ip() refuses others. For multicast groups any will do.
  */
 static int check_family(struct simhca_device *device, const struct simhca_av *av,
 			struct simhca_why *why)

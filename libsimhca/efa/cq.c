@@ -178,7 +178,7 @@ void efa_complete(struct efa_cq *cq, uint32_t sub, struct efa_cqe *cqe)
 
 	pthread_mutex_lock(&cq->lock);
 	write_cqe(cq, sub, cqe);
-	/* Who arms after this look is seen by the look that the store itself brings about. */
+	/* The program may arm the CQ after this: its store to the doorbell leads to efa_cq_look(). */
 	due = cq->channel && is_event_due(cq);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)

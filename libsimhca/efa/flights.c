@@ -45,7 +45,7 @@ static void free_route(struct efa_qp *qp, struct efa_route *route)
 {
 	HASH_DEL(qp->routes, route);
 	atomic_fetch_sub(&route->host->routes, 1);
-	efa_host_leave(qp->context->efa, route->host);
+	efa_host_release(qp->context->efa, route->host);
 	simhca_share_leave(&qp->context->device->fabric->wire->ways, &route->share);
 	free(route);
 }

@@ -33,7 +33,7 @@ static void forget(struct efa_heard *heard)
 	take_out(efa, heard);
 	HASH_DEL(heard->qp->heard, heard);
 	atomic_fetch_sub(&host->flows, 1);
-	efa_host_leave(efa, host);
+	efa_host_release(efa, host);
 	efa->flows--;
 	free(heard);
 }

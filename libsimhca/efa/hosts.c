@@ -29,7 +29,7 @@ struct efa_host *efa_host_join(struct simhca_efa *efa, const union simhca_gid *g
 	return host;
 }
 
-void efa_host_leave(struct simhca_efa *efa, struct efa_host *host)
+void efa_host_release(struct simhca_efa *efa, struct efa_host *host)
 {
 	if (atomic_load(&host->routes) || atomic_load(&host->flows))
 		return;

@@ -256,7 +256,7 @@ static inline uint64_t efa_cq_bytes(const struct efa_cq *cq)
 {
 	return (uint64_t)cq->sub_cqs * cq->entries * cq->entry_size;
 }
-/* Looks at its doorbell, if it has one. True: that has raised an event. */
+/* Raises the event if the CQ's doorbell was armed and a CQE is there. True: it has raised one. */
 bool efa_cq_look(struct efa_cq *cq);
 
 /* work.c */

@@ -101,10 +101,10 @@ struct efa_heard {
 
 /* hosts.c. NULL: there is none of that GID. */
 struct efa_host *efa_host_find(const struct simhca_efa *efa, const union simhca_gid *gid);
-/* It is made if there is none; NULL: out of memory. The caller counts its route or flow. */
+/* Makes the host if there is none of that GID; NULL: out of memory. The caller counts its route or flow. */
 struct efa_host *efa_host_join(struct simhca_efa *efa, const union simhca_gid *gid);
-/* It goes if it has no routes and flows. */
-void efa_host_leave(struct simhca_efa *efa, struct efa_host *host);
+/* Frees the host if none of its routes and flows is left. */
+void efa_host_release(struct simhca_efa *efa, struct efa_host *host);
 /* A packet that it has sent found no room. By any thread, without the work lock. */
 void efa_host_lost(struct simhca_efa *efa, const union simhca_gid *gid);
 static inline void efa_host_count(_Atomic uint64_t *counter, uint64_t packets)

@@ -275,7 +275,7 @@ static void serve(struct simhca_fabric *fabric, uint64_t number, bool error)
 	struct uffd_msg msg[EVENTS];
 	ssize_t got;
 
-	/* Held by a count, not by the lock, while it is read. */
+	/* `users` keeps the pager while its userfaultfd is read, which is done without the lock. */
 	pthread_mutex_lock(&fabric->pager_lock);
 	for (pager = fabric->pagers; pager && pager->number != number; pager = pager->next)
 		;

@@ -21,7 +21,7 @@ struct simhca_inject_hit simhca_inject_hit_at(const struct simhca_qp *qp, enum s
 enum simhca_injected { SIMHCA_INJECTED_NOTHING, SIMHCA_INJECTED_WAIT, SIMHCA_INJECTED_FAILURE };
 enum simhca_injected simhca_injected_start(struct simhca_worker *worker, struct simhca_qp *qp,
 					   enum simhca_wc_status *status);
-/* Whether a responder is to refuse a request that is in sequence; it says how. */
+/* Whether a rule refuses a request that is in sequence; then the request has the NAK, or the delay. */
 bool simhca_injected_refusal(struct simhca_request *request);
 /* Whether the receive of a message that ends is to fail; likewise. */
 bool simhca_injected_receive(struct simhca_request *request, uint64_t bytes);

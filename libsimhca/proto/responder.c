@@ -166,8 +166,11 @@ static void run_connected(struct simhca_request *request)
 	simhca_request_count(request);
 }
 
-/* No receive was posted. A datagram, or a message on UC, is lost, and its sender is not told. */
-static void give_no_receive(struct simhca_request *request)
+/*
+ * No receive was posted: counts that. A datagram, or a message on UC, is lost, which its sender does not
+ * hear of, so it is reported.
+ */
+static void count_no_receive(struct simhca_request *request)
 {
 	struct simhca_qp *qp = request->qp;
 
@@ -182,8 +185,11 @@ static void give_no_receive(struct simhca_request *request)
 		simhca_report_refusal(qp, request->packet, "drops", SIMHCA_REASON_PEER_NOT_READY);
 }
 
-/* Tells the requester what came of its request. */
-static struct simhca_handover give(struct simhca_request *request)
+/*
+ * Answers the request, on a reliable transport: with an ACK, a NAK, the old value of an atomic, or the
+ * empty response of an atomic write or a flush. simhca_read_respond() has sent those of a READ.
+ */
+static struct simhca_handover answer(struct simhca_request *request)
 {
 	const struct simhca_packet *packet = request->packet;
 	struct simhca_packet response;
@@ -191,7 +197,7 @@ static struct simhca_handover give(struct simhca_request *request)
 	if (request->kind == SIMHCA_NOT_ACCEPTED || request->kind == SIMHCA_SILENCE)
 		return request->handover;
 	if (request->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(request->syndrome))
-		give_no_receive(request);
+		count_no_receive(request);
 	if (!simhca_is_reliable(packet->transport) ||
 	    (request->kind == SIMHCA_RESPONSE && !packet->ack_req))
 		return accepted;
@@ -235,7 +241,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 		return accepted;
 	if (qp->link->receive) {
 		qp->link->receive(&request);
-		return give(&request);
+		return answer(&request);
 	}
 	if (state == SIMHCA_QPS_RTR && !qp->resp.comm_est && packet->transport != SIMHCA_QPT_UD) {
 		qp->resp.comm_est = true;
@@ -247,7 +253,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 		simhca_run_datagram(&request);
 	else if (!simhca_inject_is_on(qp->device->fabric) || !simhca_injected_refusal(&request))
 		run_connected(&request);
-	return give(&request);
+	return answer(&request);
 }
 
 struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, struct simhca_qp *qp)
@@ -278,5 +284,5 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 	else if (!simhca_recv_admits(&request) ||
 		 (!simhca_read_respond(&request) && request.kind != SIMHCA_NOT_ACCEPTED))
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
-	return give(&request);
+	return answer(&request);
 }

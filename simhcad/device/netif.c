@@ -245,7 +245,7 @@ static void add_addresses(struct netif *netif, struct interface *interface, int 
 	}
 }
 
-/* Without netlink the only interface that we know something of is the one that is always there. */
+/* Without netlink only the index of an interface is known, and of lo, which always exists, its address. */
 static bool guess(const char *name, struct interface *interface)
 {
 	static const uint8_t loopback[] = { 127, 0, 0, 1 };
