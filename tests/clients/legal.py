@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import time
+import warnings
 
 import verbs_enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
@@ -16,6 +17,8 @@ from pyverbs.wr import SGE, SendWR
 
 from pair import ACCESS, Pair
 
+# Python 3.12 and newer warn of fork() beside the threads of the provider; the children here do without locks.
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
 WRITE = e.IBV_WR_RDMA_WRITE
 
 
