@@ -242,6 +242,7 @@ def test_matrix(world, ctx, kind, user):
         case.end(connection)
 
 
+@pytest.mark.time_limit(200)
 @pytest.mark.once
 def test_type_2a():
     """The same on a device whose type 2 windows are of type 2A."""

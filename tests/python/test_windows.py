@@ -176,6 +176,7 @@ def test_capabilities(ctx):
     assert attr.max_mw >= 1024
 
 
+@pytest.mark.time_limit(200)
 def test_type_2a():
     """A device whose type 2 windows are of type 2A passes the same tests."""
     if os.environ.get('SIMHCA_TEST_TYPE_2A'):
