@@ -107,6 +107,8 @@ static void on_tick(int number)
 
 	if (__asan_report_present && __asan_report_present()) /* which takes longer than lies may */
 		return;
+	if (!scene) /* made or freed, which takes as long as it has lasted */
+		return;
 	if (last[with_kernel] != lies_begun) {
 		last[with_kernel] = lies_begun;
 		ticks[with_kernel] = 0;
@@ -292,6 +294,7 @@ static double now(void)
 static void lie_in(const struct scene_kind *kind, double seconds, uint64_t lies)
 {
 	const struct counts before = counts;
+	struct scene *ended;
 	double began = now();
 	uint64_t told_now;
 
@@ -316,8 +319,9 @@ static void lie_in(const struct scene_kind *kind, double seconds, uint64_t lies)
 		       (double)(counts.looks - before.looks),
 	       (unsigned long long)(counts.looks - before.looks));
 	fflush(stdout);
-	scene_free(scene);
+	ended = scene;
 	scene = NULL;
+	scene_free(ended);
 }
 
 static void lie_in_threads(const struct scene_kind *kind, double seconds)
