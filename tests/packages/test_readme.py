@@ -44,12 +44,12 @@ def test_contributing():
     try:
         tree.install("git")
         repository(tree, "/srv/simhca.git")
-        tree.shell("git config --global --add safe.directory '*'; git clone -q file:///srv/simhca.git simhca")
+        tree.shell("git config --global --add safe.directory '*'; git clone -q file:///srv/simhca.git /srv/simhca")
         page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
         said = {}
         for block in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S):
             for line in re.findall(r"^\$ (\S.*)$", block, re.M):
-                said[line] = tree.shell(line, chdir="/root/simhca", online=True)
+                said[line] = tree.shell(line, chdir="/srv/simhca", online=True)
         assert len(said) == 7
         device, ctest, verbs, clients = (text for line, text in said.items() if not line.startswith(("scripts/", "cmake")))
         assert "simhca0" in device and "100% tests passed" in ctest

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The programs of tests/clients/common.py: what is ended with them, and what is not."""
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-CLIENTS = pathlib.Path(__file__).resolve().parent.parent / "clients"
 ALONE = ["unshare", "-Urpf", "--mount-proc"]  # nobody else takes a number there
 
 # "others" is a group that a program has left; "reused" has its number, once nothing is left of it.
@@ -41,5 +39,5 @@ other.kill()
 @pytest.mark.parametrize("case", CASES)
 def test_what_ends_with_a_program(case):
     """Thousands are kept until a module of tests ends, and meanwhile all numbers may have been used again."""
-    code = f"import os, pathlib, sys, time\nsys.path.insert(0, {str(CLIENTS)!r})\nfrom common import Program\n"
+    code = "import os, pathlib, sys, time\nfrom common import Program\n"
     subprocess.run([*ALONE, sys.executable, "-c", code + CASES[case]], check=True, timeout=60)
