@@ -13,8 +13,9 @@
 #include "session/daemon.h"
 #include "unacked.h"
 
-#define LOOK_S 1.0	 /* between looks, and from the destruction to the first one */
-#define MOST 32		 /* ids; of further ones nothing is said */
+#define LOOK_S 1.0 /* between looks, and from the destruction to the first one */
+#define LOOKS 4	   /* that a thread may be elsewhere at, one after the other: it may get no CPU */
+#define MOST 32	   /* ids; of further ones nothing is said */
 #define MOST_THREADS 256 /* of a process */
 #define ID_BYTES 1024	 /* at least librdmacm's struct cma_id_private */
 #define TEXT 160
@@ -26,8 +27,9 @@ struct destroyed {
 	const char *call; /* that may not return */
 	uint64_t uid;
 	uint32_t events;
-	double since;	 /* monotonic_s() */
-	char text[TEXT]; /* as it was told; "": it was not */
+	double since;		/* monotonic_s() */
+	unsigned int elsewhere; /* looks since it was seen to wait */
+	char text[TEXT];	/* as it was told; "": it was not */
 };
 
 /* Looking at processes: a chore, as the kernel locks each of them for it. */
@@ -127,11 +129,19 @@ static void tell(const struct unacked *unacked, struct destroyed *id)
 /* What was seen of it. False: it needs not be looked at again. */
 static bool has_seen(const struct unacked *unacked, struct destroyed *id, enum where where)
 {
-	if (where == WAITS && !id->text[0])
-		tell(unacked, id);
-	if (where == ELSEWHERE && id->text[0])
+	if (where == WAITS) {
+		id->elsewhere = 0;
+		if (!id->text[0])
+			tell(unacked, id);
+		return true;
+	}
+	if (where == ENDED)
+		return false;
+	if (id->text[0]) {
 		failures_woke_up(unacked->daemon->failures, 0, id->text);
-	return where == WAITS;
+		id->text[0] = '\0';
+	}
+	return ++id->elsewhere < LOOKS;
 }
 
 static void has_looked(struct chore *chore)

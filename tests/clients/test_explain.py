@@ -369,13 +369,13 @@ def unacked_id(programs):
     return compiled(programs, HERE.parent / "programs/unacked_id.c", "-D_GNU_SOURCE", "-libverbs", "-lrdmacm", "-pthread")
 
 
-@pytest.mark.parametrize("how", ["destroy", "migrate"])
+@pytest.mark.parametrize("how", ["destroy", "migrate", "held_up"])
 def test_an_id_that_is_not_destroyed(launcher, unacked_id, how):
     told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "5", unacked_id, how)
     assert told.status == 124, told
     (head, because, *advice), = blocks(told.stderr)
     assert re.fullmatch(r"[0-9:.]+ unacked_id\[\d+\] sleeps, and will not wake up", head), told.stderr
-    assert re.fullmatch("  because:    " + UNACKED_ID, because) and f"rdma_{how}_id()" in because, told.stderr
+    assert re.fullmatch("  because:    " + UNACKED_ID, because) and f"rdma_{'migrate' if how == 'migrate' else 'destroy'}_id()" in because, told.stderr
     assert [line.split(":")[0].strip() for line in advice] == ["rule", "usually", "try"]
 
 

@@ -43,8 +43,7 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPCap, QPInitAttr
-contexts = [Context(name="simhca0") for _ in range(200)]
-context = contexts[0]
+context = Context(name="simhca0")
 pd = PD(context)
 cqs = [CQ(context, 1) for _ in range(1000)]
 cap = QPCap(max_send_wr=1, max_recv_wr=1)
@@ -55,6 +54,13 @@ sys.stdin.read()
 os._exit(0)
 """
 
+IDLE_CONTEXTS = """
+from pyverbs.device import Context
+contexts = [Context(name="simhca0") for _ in range(2000)]
+print("made", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
 
 MANY_CONTEXTS = """
 from pyverbs.device import Context
@@ -106,7 +112,7 @@ def test_reports_that_nobody_reads(daemon, neighbour, command):
 
 
 @pytest.mark.parametrize("command, program, length",
-                         [("cm", MANY_IDS, 15001), ("status", MANY_OBJECTS, None),
+                         [("cm", MANY_IDS, 15001), ("status", IDLE_CONTEXTS, None),
                           ("qp", MANY_OBJECTS, 1000), ("cq", MANY_OBJECTS, 1000),
                           ("mr", MANY_OBJECTS, 1000)])
 def test_others_come_between(daemon, command, program, length):

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Resolves an address, and destroys the id before it acknowledges that event, or takes it to another
- * channel ("migrate"); with "late", another thread acknowledges it at SIGUSR1.
+ * channel ("migrate"); with "late", another thread acknowledges it at SIGUSR1. With "held_up" it comes to
+ * wait for that two seconds after the kernel has answered.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
@@ -10,6 +12,18 @@
 #include "helper.h"
 
 static sigset_t usr1;
+static int held_up;
+
+/* librdmacm's, too. */
+int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	int (*next)(pthread_cond_t * cond, pthread_mutex_t * mutex) =
+		dlsym(RTLD_NEXT, "pthread_cond_wait");
+
+	if (held_up)
+		sleep(2);
+	return next(cond, mutex);
+}
 
 static void *acknowledge(void *event)
 {
@@ -38,6 +52,7 @@ int main(int argc, char **argv)
 	CHECK(!rdma_get_cm_event(channel, &event) && event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (argc > 1 && !strcmp(argv[1], "late"))
 		CHECK(!pthread_create(&thread, NULL, acknowledge, event));
+	held_up = argc > 1 && !strcmp(argv[1], "held_up");
 	if (argc > 1 && !strcmp(argv[1], "migrate"))
 		CHECK(!rdma_migrate_id(id, rdma_create_event_channel()));
 	else
