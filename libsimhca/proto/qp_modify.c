@@ -413,6 +413,22 @@ static uint32_t unpolled_sends(struct simhca_qp *qp)
 	return count + simhca_cq_sends_of(qp->send_cq, qp->qpn);
 }
 
+/*
+ * Whether an engine has to look at the QP: WQEs, a drain to report, a flush. A QP whose first messages are posted
+ * when it can send has nothing of these, and its program may carry them. While both sides are held.
+ */
+static bool has_work(const struct simhca_qp *qp, uint32_t from, uint32_t to)
+{
+	struct simhca_requester req;
+
+	if (to < SIMHCA_QPS_RTS || qp->type == SIMHCA_QPT_XRC_RECV)
+		return false;
+	if (from != SIMHCA_QPS_RTR || to != SIMHCA_QPS_RTS || !qp->mem)
+		return true;
+	simhca_progress_show_requester(qp->mem, &req);
+	return simhca_progress_sq_pi(qp->mem) != req.oldest;
+}
+
 /* Back to what create_qp made. */
 static void reset(struct simhca_qp *qp)
 {
@@ -478,6 +494,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	uint32_t mask = req->mask & ~(uint32_t)SIMHCA_QP_RATE_LIMIT;
 	uint32_t from, to;
 	int ret, spare = -1;
+	bool engine = false;
 
 	if (!qp)
 		return -ENOENT;
@@ -552,12 +569,12 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	}
 	reply->state = to;
 	reply->renew = simhca_queues_to_renew(qp, false);
+	engine = has_work(qp, from, to);
 out:
 	if (spare >= 0)
 		close(spare);
 	simhca_qp_end_both(qp);
-	/* There may be work: WQEs, a drain to report, a flush. */
-	if (!ret && to >= SIMHCA_QPS_RTS && qp->type != SIMHCA_QPT_XRC_RECV)
+	if (engine)
 		simhca_engine_schedule(context->engine, &qp->task);
 	return ret;
 }

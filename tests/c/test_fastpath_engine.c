@@ -213,12 +213,52 @@ static void an_atomic_waits_for_steps(void **state)
 	fastpath_detach(&step);
 }
 
+/* What a QP that can send from now on has posted by then is the device's; what comes later is, if it is rung for. */
+static void a_qp_that_can_send(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = fastpath_rc_pair(world, false);
+	const struct options options = fastpath_options();
+	const struct simhca_sge from = sge(pair->a.mr, 0, 8);
+	const struct wr write = { .opcode = SIMHCA_WR_RDMA_WRITE,
+				  .flags = SIGNALED,
+				  .sges = &from,
+				  .num_sge = 1,
+				  .remote_addr = pair->a.mr->iova + 8,
+				  .rkey = pair->a.mr->rkey };
+
+	for (int early = 0; early < 2; early++) {
+		struct qp *qp =
+			qp_new(pair->a.client, &options, pair->a.send_cq, pair->a.recv_cq, NULL);
+		struct simhca_qp_attr attr = qp_attr_to(qp, 0, qp->qpn, &options);
+		struct simhca_cqe cqe;
+
+		qp_up_to(qp, IBV_QPS_RTR, attr);
+		run_until_idle(world);
+		if (early)
+			qp_put(qp, &write);
+		attr.qp_state = IBV_QPS_RTS;
+		assert_int_equal(0, qp_modify(qp, rts_mask(qp->type), attr));
+		if (!early)
+			qp_put(qp, &write);
+		run_until_idle(world);
+		assert_int_equal(cq_poll(pair->a.send_cq, &cqe), early);
+		qp_ring(qp);
+		run_until_idle(world);
+		assert_int_equal(cq_poll(pair->a.send_cq, &cqe), !early);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HERE(the_device_waits_for_a_turn),	  HERE(the_rest_is_left_to_the_program),
-		HERE(a_flush_is_not_left_to_the_program), HERE(the_program_does_not_come),
-		HERE(deregistration_waits_for_a_step),	  HERE(an_atomic_waits_for_steps),
+		HERE(the_device_waits_for_a_turn),
+		HERE(the_rest_is_left_to_the_program),
+		HERE(a_flush_is_not_left_to_the_program),
+		HERE(the_program_does_not_come),
+		HERE(deregistration_waits_for_a_step),
+		HERE(an_atomic_waits_for_steps),
+		HERE(a_qp_that_can_send),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,8 +71,11 @@ def test_in_the_name_of_the_daemon(daemon, neighbour):
 @pytest.fixture
 def few_descriptors(daemon):
     """As many as most systems give a program that does not ask for more."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, before[1]))
     resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("name", ["ALLOC_ASYNC_FD", "CREATE_CHANNEL", "OPEN_XRCD"])
