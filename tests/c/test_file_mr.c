@@ -102,7 +102,7 @@ static uint64_t shared_bytes_of_ours(void)
 	return shared * PAGE;
 }
 
-/* Whoever has gigabytes written to a file of his must not make the device look as if it had them.
+/* Whoever has gigabytes written to its own file must not make the device look as if it had them.
  */
 static void pages_of_a_file_do_not_stay_ours(void **state)
 {

@@ -23,7 +23,7 @@ static int close_ways(void **state)
 	return 0;
 }
 
-/* Those that are busy on this way; who is not is one more when he asks for himself. */
+/* Those that are busy on this way; one that is not counts itself as well when it asks. */
 static void busy_ones_count(void **state)
 {
 	struct simhca_share share[3] = { 0 };

@@ -56,7 +56,7 @@ static void the_next_one_goes_past(void **state)
 	assert_int_equal(cqe_index, ENTRIES);
 }
 
-/* Of three takers one is gone: what was his is void, or there if it was committed; no other's. */
+/* Of three takers one is gone: what it took is void, or there if it was committed; no other's. */
 static void only_his_are_repaired(void **state)
 {
 	uint32_t cqe_index;
@@ -71,9 +71,9 @@ static void only_his_are_repaired(void **state)
 		ring[n].qpn = 7;
 	simhca_cqes_recover(&cq, 3, 5); /* index 4 */
 	for (uint32_t n = 0; n < 7; n++) {
-		bool his = n % 3 == 1 || n == 6;
+		bool gone = n % 3 == 1 || n == 6;
 
-		assert_int_equal(ring[n].seq, his ? n + 1 : 0);
+		assert_int_equal(ring[n].seq, gone ? n + 1 : 0);
 		assert_int_equal(ring[n].qpn, n == 6 ? SIMHCA_VOID_QPN : 7);
 	}
 	assert_int_equal(mem.pi, 7);

@@ -157,7 +157,7 @@ static void a_local_peer(void **state)
 	check_works(pair);
 }
 
-/* Nor does somebody of this host pass for a peer outside, whose QP number he has. */
+/* Nor does a program of this host pass for a peer outside, whose QP number it has. */
 static void an_impostor_of_this_host(void **state)
 {
 	struct options options = default_options(IBV_QPT_RC);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Claims on the WQEs of an SRQ (libsimhca/queue/srq_claim.h): each is consumed once, and of a
- * claimant that was killed it is known whether a WQE is his that he has accounted for nowhere.
+ * claimant that was killed it is known whether it claimed a WQE that it has accounted for nowhere.
  *
- * Three processes claim, each for a QP of its own; the first may be killed at any store. Once he is
- * gone, head and what is noted say at any time which claim was his last. Whether he has accounted
- * for it his QP's state says (turn.pml). A client posts to the ring meanwhile, as far as it has room, and nobody
+ * Three processes claim, each for a QP of its own; the first may be killed at any store. Once it is
+ * gone, head and what is noted say at any time which claim was its last. Whether it has accounted
+ * for that, its QP's state says (owner.pml). A client posts to the ring meanwhile, as far as it has room, and nobody
  * who looks takes the two indices for nonsense.
  *
  * Each of these, defined, takes one part of the protocol out, and the model must then fail:

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A turn at a QP, and tickets of its CQ (libsimhca/proto/owner.c, libsimhca/proto/cq.c): whoever ends in the
- * middle, each message completes once, in order.
+ * The owner word of a QP, and tickets of its CQ (libsimhca/proto/owner.c, libsimhca/proto/cq.c): whichever
+ * process ends in the middle, each message completes once, in order.
  *
- * Two processes take turns at one QP; the one may be killed at any store. A third one completes to
- * the same CQ for a QP of its own. A completion claims a ticket (the CQ's pi), fills in its slot,
- * commits the QP's progress, which names the ticket, and publishes the slot. Who finds that a holder
- * has ended waits until the steps that were under way are over, repairs the CQ, and gives the turn
- * free. The copies have two fields here, which must belong together.
+ * Two processes acquire the owner word of one QP by turns; the one may be killed at any store. A third one
+ * completes to the same CQ for a QP of its own. A completion claims a ticket (the CQ's pi), fills in its slot,
+ * commits the QP's progress, which names the ticket, and publishes the slot. A process that finds that the owner
+ * has ended waits until the steps that were under way are over, recovers the CQ, and releases the word. The
+ * copies have two fields here, which must belong together.
  *
  * Each of these, defined, takes one part of the protocol out, and the model must then fail:
- *	ONE_COPY		a turn works on the copy that counts
+ *	ONE_COPY		an owner works on the copy that counts
  *	PUBLISH_FIRST		a completion can be seen before its progress is committed
  *	PUBLISH_ALL		a ticket that was not committed is published as it is
  *	VOID_ALL		a ticket that was committed is lost
  *	NO_GRACE		tickets of those who are at work are taken for the dead one's
  *	NO_TICKET_SWAP		a ticket is read and written in two steps
- *	NO_WANTED		who finds the turn taken goes away without a word
+ *	NO_WANTED		a process that finds the word taken does not say that it wants it
  */
 #define MESSAGES 2
 #define SLOTS 8
@@ -83,8 +83,8 @@ inline complete()
 #endif
 }
 
-/* One turn, or none. */
-inline turn()
+/* From acquiring the owner word to releasing it, or nothing. */
+inline own()
 {
 	again = false;
 	if
@@ -156,7 +156,7 @@ proctype worker(byte me; bool posts)
 	fi;
 	again = true;
 	do
-	:: again -> turn()
+	:: again -> own()
 	:: else -> break
 	od;
 gone:
