@@ -67,7 +67,7 @@ listener = subprocess.Popen(server, stdout=subprocess.DEVNULL)
 for _ in range(20):  # until it listens
     time.sleep(0.3)
     done = subprocess.run(client, capture_output=True, text=True, timeout=30)
-    if not done.returncode:
+    if not done.returncode or listener.poll() is not None:
         break
 if stays or done.returncode:
     listener.kill()
