@@ -13,9 +13,10 @@
 #include "session/daemon.h"
 #include "unacked.h"
 
-#define LOOK_S 1.0 /* between looks, and from the destruction to the first one */
-#define LOOKS 4	   /* that a thread may be elsewhere at, one after the other: it may get no CPU */
-#define MOST 32	   /* ids; of further ones nothing is said */
+#define LOOK_S 1.0	 /* between looks, and from the destruction to the first one */
+#define LOOKS 4		 /* in a row that see it elsewhere, and no more: it may get no CPU */
+#define LOOKS_AWAKE 2	 /* so many of them, and it does not wait any more */
+#define MOST 32		 /* ids; of further ones nothing is said */
 #define MOST_THREADS 256 /* of a process */
 #define ID_BYTES 1024	 /* at least librdmacm's struct cma_id_private */
 #define TEXT 160
@@ -137,11 +138,12 @@ static bool has_seen(const struct unacked *unacked, struct destroyed *id, enum w
 	}
 	if (where == ENDED)
 		return false;
-	if (id->text[0]) {
+	/* At the first of these looks it may be ending, of which it runs for a moment. */
+	if (++id->elsewhere == LOOKS_AWAKE && id->text[0]) {
 		failures_woke_up(unacked->daemon->failures, 0, id->text);
 		id->text[0] = '\0';
 	}
-	return ++id->elsewhere < LOOKS;
+	return id->elsewhere < LOOKS;
 }
 
 static void has_looked(struct chore *chore)
