@@ -16,9 +16,16 @@ TRANSPORTS = {"rc": "rc_v,self", "ud": "ud_verbs,self"}
 # Open MPI and its OpenSHMEM; without more words, their own choice could be TCP or shared memory.
 OPENMPI = ["mpirun.openmpi", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"]
 OPENSHMEM = ["oshrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml", "ucx"]
-OPENMPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               # of Open MPI's launcher: no other network, and no shell to a remote host
-               "OMPI_MCA_plm_rsh_agent": "/bin/false", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
+
+def openmpi_env(shell="/bin/false", interface="lo"):
+    """Of Open MPI's launchers, which are PRRTE's from 5.0 on: the shell to other hosts, and their network."""
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_plm_rsh_agent": str(shell), "PRTE_MCA_plm_ssh_agent": str(shell),
+            "OMPI_MCA_oob_tcp_if_include": interface, "PRTE_MCA_prte_if_include": interface}
+
+
+OPENMPI_ENV = openmpi_env()
 
 # libfabric's efa carries messages within one host by shared memory otherwise, past the device.
 NO_SHM = {"FI_EFA_ENABLE_SHM_TRANSFER": "0"}

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from common import TIME_LIMIT, expect_pingpong, expect_success, new_port, sleeps_through, wait_until
-from middleware import MPI_PARTS, OPENMPI, OPENMPI_ENV, compiled_mpi, expect_ranks, ucx
+from middleware import MPI_PARTS, OPENMPI, compiled_mpi, expect_ranks, openmpi_env, ucx
 from namespaces import IPV4_GID, join, listens, namespaces_can_be_had, one_network
 from namespaces import remote_shell, wire, wire_device
 
@@ -47,8 +47,7 @@ def test_all_to_all(cluster, mpi, tmp_path, which, program):
     env = ucx("rc", IPV4_GID)
     before = [wire(device)["taken"] for device in devices]
     if which == "openmpi":
-        env |= OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(shell),
-                              "OMPI_MCA_oob_tcp_if_include": "eth0"}
+        env |= openmpi_env(shell, "eth0")
         argv = [*OPENMPI, "-np", ranks, "-host", places]
     else:
         argv = ["mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", shell, "-iface", "eth0",

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from common import TIME_LIMIT
-from middleware import MPI_PARTS, OPENMPI, OPENMPI_ENV, OPENSHMEM, compiled, compiled_mpi
-from middleware import expect_pes, expect_ranks, ucx
+from middleware import MPI_PARTS, OPENMPI, OPENSHMEM, compiled, compiled_mpi
+from middleware import expect_pes, expect_ranks, openmpi_env, ucx
 from namespaces import IPV4, IPV4_GID, IPV6_GID, namespaces_can_be_had, sends_by, two_hosts
 from namespaces import remote_shell, wire
 
@@ -56,10 +56,8 @@ def env(transport, family):
 def on_both(hosts, launcher, shell, env, program):
     """Half of the ranks on each, by one of Open MPI's launchers."""
     places = ",".join(f"{address}:{RANKS // 2}" for address in IPV4)
-    env = env | OPENMPI_ENV | {"OMPI_MCA_plm_rsh_agent": str(shell),
-                               "OMPI_MCA_oob_tcp_if_include": "eth0"}
     return hosts[0].run(*launcher, "-np", RANKS, "-host", places, program, seconds=2 * TIME_LIMIT,
-                        **env)
+                        **env, **openmpi_env(shell, "eth0"))
 
 
 @families

@@ -54,7 +54,8 @@ def opened(build, work):
         for entry in build.iterdir():
             if entry.name == "bin":
                 for name in "simhca", "simhcad":
-                    shutil.copy(entry / name, copy / "bin")
+                    if (entry / name).exists():  # a part builds what it needs
+                        shutil.copy(entry / name, copy / "bin")
             elif entry.name == "lib":
                 shutil.copytree(entry, copy / "lib", symlinks=True)
             else:
