@@ -369,7 +369,7 @@ def unacked_id(programs):
     return compiled(programs, HERE.parent / "programs/unacked_id.c", "-D_GNU_SOURCE", "-libverbs", "-lrdmacm", "-pthread")
 
 
-@pytest.mark.parametrize("how", ["destroy", "migrate", "held_up"])
+@pytest.mark.parametrize("how", ["destroy", "migrate", "held_up", "ends_late"])
 def test_an_id_that_is_not_destroyed(launcher, unacked_id, how):
     told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "5", unacked_id, how)
     assert told.status == 124, told

@@ -2,17 +2,31 @@
 /*
  * Resolves an address, and destroys the id before it acknowledges that event, or takes it to another
  * channel ("migrate"); with "late", another thread acknowledges it at SIGUSR1. With "held_up" it comes to
- * wait for that two seconds after the kernel has answered.
+ * wait for that two seconds after the kernel has answered. With "ends_late" it runs for less than a second
+ * when it is told to end.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
+#include <time.h>
 
 #include "helper.h"
 
 static sigset_t usr1;
 static int held_up;
+
+static void end_late(int number)
+{
+	struct timespec begin, now;
+
+	(void)number;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 900);
+	_exit(1);
+}
 
 /* librdmacm's, too. */
 int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
@@ -52,6 +66,8 @@ int main(int argc, char **argv)
 	CHECK(!rdma_get_cm_event(channel, &event) && event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (argc > 1 && !strcmp(argv[1], "late"))
 		CHECK(!pthread_create(&thread, NULL, acknowledge, event));
+	if (argc > 1 && !strcmp(argv[1], "ends_late"))
+		CHECK(signal(SIGTERM, end_late) != SIG_ERR);
 	held_up = argc > 1 && !strcmp(argv[1], "held_up");
 	if (argc > 1 && !strcmp(argv[1], "migrate"))
 		CHECK(!rdma_migrate_id(id, rdma_create_event_channel()));
