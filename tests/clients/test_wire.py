@@ -126,7 +126,7 @@ def test_rdma_cm_programs(hosts, program, any_address, to):
 @pytest.mark.parametrize("addresses, group", [(IPV4, "239.1.2.3"), (IPV6, "ff15::1234")])
 def test_multicast(hosts, addresses, group):
     """A receiver gets what is sent to the group on another host: its daemon is in the group then."""
-    gid = ipaddress.ip_address(f"::ffff:{group}" if "." in group else group).exploded
+    gid = ipaddress.ip_address(f"::ffff:{group}" if "." in group else group).packed.hex(":", 2)
     flags = ["-C", 5, "-S", 100, "-m", group, "-b"]
 
     def is_member():
