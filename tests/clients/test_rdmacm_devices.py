@@ -9,6 +9,7 @@ import os
 import pytest
 
 from common import SIMHCA, Device, expect_success, new_port
+from middleware import ucx_perftest
 from rdmacm import expect_no_ids, run_both
 from releases import needs
 
@@ -88,7 +89,7 @@ assert not any(packets(number) for number in range(3) if number != used)
                                   for name in PROGRAMS])
 def test_at_its_address(launcher, tmp_path, name, number):
     words = {"ADDRESS": f"10.9.{number}.1", "DEVICE": f"simhca{number}", "FILE": str(tmp_path / "copied"),
-             "env UCX": "env " + UCX.format(f"simhca{number}")}
+             "env UCX ucx_perftest": " ".join(["env", UCX.format(f"simhca{number}"), *map(str, ucx_perftest())])}
     server, client = PROGRAMS[name]
     conf = DAT_CONF
     for word, text in words.items():
