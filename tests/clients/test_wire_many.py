@@ -48,7 +48,7 @@ def test_all_to_all(cluster, mpi, tmp_path, which, program):
     before = [wire(device)["taken"] for device in devices]
     if which == "openmpi":
         env |= openmpi_env(shell, "eth0")
-        argv = [*OPENMPI, "-np", ranks, "-host", places]
+        argv = [*OPENMPI, "--map-by", "node", "-np", ranks, "-host", places]
     else:
         argv = ["mpiexec.mpich", "-launcher", "rsh", "-launcher-exec", shell, "-iface", "eth0",
                 "-genvnone", "-hosts", places, "-n", ranks]

@@ -54,9 +54,9 @@ def env(transport, family):
 
 
 def on_both(hosts, launcher, shell, env, program):
-    """Half of the ranks on each, by one of Open MPI's launchers."""
+    """Half of the ranks on each, by one of Open MPI's launchers, of which 5.0's would fill the first."""
     places = ",".join(f"{address}:{RANKS // 2}" for address in IPV4)
-    return hosts[0].run(*launcher, "-np", RANKS, "-host", places, program, seconds=2 * TIME_LIMIT,
+    return hosts[0].run(*launcher, "--map-by", "node", "-np", RANKS, "-host", places, program, seconds=2 * TIME_LIMIT,
                         **env, **openmpi_env(shell, "eth0"))
 
 
