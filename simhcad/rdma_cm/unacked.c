@@ -138,7 +138,7 @@ static bool has_seen(const struct unacked *unacked, struct destroyed *id, enum w
 	}
 	if (where == ENDED)
 		return false;
-	/* At the first of these looks it may be ending, of which it runs for a moment. */
+	/* A thread that ends runs for a moment, which one look may see. */
 	if (++id->elsewhere == LOOKS_AWAKE && id->text[0]) {
 		failures_woke_up(unacked->daemon->failures, 0, id->text);
 		id->text[0] = '\0';

@@ -161,7 +161,7 @@ static void pause_for(uint64_t ns)
 	       ns + (uint64_t)begin.tv_nsec);
 }
 
-/* Whether an engine is woken soon after it fell asleep is not left to the scheduler. */
+/* Whether an engine is woken just after it fell asleep is not left to the scheduler. */
 static int setup_slow_time(void **state)
 {
 	*state = world_new(

@@ -57,7 +57,7 @@ static void the_next_one_goes_past(void **state)
 }
 
 /* Of three takers one is gone: what it took is void, or there if it was committed; no other's. */
-static void only_his_are_repaired(void **state)
+static void only_its_own_are_recovered(void **state)
 {
 	uint32_t cqe_index;
 
@@ -192,7 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_one_goes_past),
-		cmocka_unit_test(only_his_are_repaired),
+		cmocka_unit_test(only_its_own_are_recovered),
 		cmocka_unit_test(the_last_index_is_the_devices),
 		cmocka_unit_test(each_is_claimed_once),
 		cmocka_unit_test(nobody_is_refused_for_what_others_did),

@@ -19,7 +19,10 @@ OPENSHMEM = ["oshrun", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "spml"
 
 
 def openmpi_env(shell="/bin/false", interface="lo"):
-    """Of Open MPI's launchers, which are PRRTE's from 5.0 on: the shell to other hosts, and before that their network."""
+    """
+    For Open MPI's launchers: the shell that reaches other hosts, none by default, and the interface that they talk by.
+    From 5.0 on they are PRRTE's, and find the interface by themselves.
+    """
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_plm_rsh_agent": str(shell), "PRTE_MCA_plm_ssh_agent": str(shell),
             "OMPI_MCA_oob_tcp_if_include": interface}
