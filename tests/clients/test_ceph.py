@@ -74,16 +74,26 @@ class Cluster:
                  f"[v1:127.0.0.1:{monitor}]", monmap)
         self.run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
         self.monitor = self.start("ceph-mon", "-i", "a")
-        # Just after its election it may refuse a command (EPERM), and obeys it a moment later.
-        wait_until(self.monitor_answers, TIME_LIMIT, "the monitor answers")
-        self.run("ceph", "osd", "new", OSD)
+        self.command("mon", "stat")
+        self.command("osd", "new", OSD)
         self.run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", OSD)
         self.osd = self.start("ceph-osd", "-i", "0")
         wait_until(self.osd_is_up, TIME_LIMIT, "the OSD is up")
-        self.run("ceph", "osd", "pool", "create", "data", "1", "1")
+        self.command("osd", "pool", "create", "data", "1", "1")
 
-    def monitor_answers(self):
-        return self.device.run("ceph", "-c", self.conf, "mon", "stat").status == 0
+    def command(self, *words):
+        """
+        What the monitor is asked may come before ceph has learned the cluster's fsid: the monitor
+        refuses that (EPERM), as it does all just after its election. ceph asks again, then.
+        """
+        answers = []
+
+        def is_obeyed():
+            answers.append(self.device.run("ceph", "-c", self.conf, *words))
+            return "Error EPERM" not in answers[-1].stderr
+
+        wait_until(is_obeyed, TIME_LIMIT, "the monitor obeys")
+        assert answers[-1].status == 0, f"{answers[-1]}\n{self.log()}"
 
     def osd_is_up(self):
         """It ends if its first command reaches the monitor before it has learned the cluster's fsid."""
