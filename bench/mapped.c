@@ -7,6 +7,7 @@
  *   latency_KIND   a write and who polls for it, one way, of 2 bytes
  *   stores         the same by a store to memory that both map, without simhca
  *   write_KIND_N   of many writes, the time of one
+ *   add_KIND       a fetch and add, one after the other
  *   memcpy_N       copying N bytes from private memory to a memfd, and
  *   vm_write_N     process_vm_writev() to the other process, between the same buffers
  */
@@ -78,8 +79,8 @@ static char *memory_of(bool in_file, int *fd)
 
 static struct ibv_mr *register_memory(struct ibv_pd *pd, char *memory, int fd)
 {
-	const int access =
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	struct ibv_mr *mr = fd < 0 ? ibv_reg_mr(pd, memory, MOST, access)
 				   : ibv_reg_dmabuf_mr(pd, 0, MOST, (uintptr_t)memory, fd, access);
 
@@ -88,17 +89,23 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, char *memory, int fd)
 	return mr;
 }
 
-static void post(const struct loopback *b, const char *from, const struct ibv_mr *mr, uint32_t size)
+static void post_it(const struct loopback *b, char *own, const struct ibv_mr *mr, uint32_t size,
+		    struct ibv_send_wr wr)
 {
-	struct ibv_sge sge = { (uintptr_t)from, size, mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_WRITE,
-				  .wr.rdma = { shared->of[!me].addr, shared->of[!me].rkey } };
+	struct ibv_sge sge = { (uintptr_t)own, size, mr->lkey };
 	struct ibv_send_wr *bad;
 
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
 	if (ibv_post_send(b->qp[0], &wr, &bad))
 		die("ibv_post_send");
+}
+
+static void post(const struct loopback *b, char *from, const struct ibv_mr *mr, uint32_t size)
+{
+	post_it(b, from, mr, size,
+		(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
+				      .wr.rdma = { shared->of[!me].addr, shared->of[!me].rkey } });
 }
 
 static void complete(const struct loopback *b, uint32_t count)
@@ -152,8 +159,7 @@ static double stores(void)
 	}
 }
 
-static double many(const struct loopback *b, const char *from, const struct ibv_mr *mr,
-		   uint32_t size)
+static double many(const struct loopback *b, char *from, const struct ibv_mr *mr, uint32_t size)
 {
 	double begin = now_us(), us;
 	uint32_t writes = 0;
@@ -166,6 +172,26 @@ static double many(const struct loopback *b, const char *from, const struct ibv_
 		us = now_us() - begin;
 	} while (us * 1000 < NS_OF_A_TRY);
 	return us / writes;
+}
+
+static double adds(const struct loopback *b, char *result, const struct ibv_mr *mr)
+{
+	const struct ibv_send_wr add = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+					 .wr.atomic = { .remote_addr = shared->of[!me].addr,
+							.rkey = shared->of[!me].rkey,
+							.compare_add = 1 } };
+	double begin = now_us(), us;
+	uint32_t done = 0;
+
+	do {
+		for (uint32_t i = 0; i < WINDOW; i++) {
+			post_it(b, result, mr, sizeof(uint64_t), add);
+			complete(b, 1);
+		}
+		done += WINDOW;
+		us = now_us() - begin;
+	} while (us * 1000 < NS_OF_A_TRY);
+	return us / done;
 }
 
 static double by_memcpy(char *to, const char *from, uint32_t size)
@@ -209,7 +235,7 @@ static double least(double value, double before)
 static void measure(enum kind kind, pid_t other, uint32_t *stage)
 {
 	static const uint32_t sizes[] = { 2, 4096, 65536, MOST };
-	double latency = 0, write[4] = { 0 }, copy[4] = { 0 }, vm[4] = { 0 }, store = 0;
+	double latency = 0, write[4] = { 0 }, copy[4] = { 0 }, vm[4] = { 0 }, store = 0, add = 0;
 	struct loopback b;
 	int out_fd, in_fd, to_fd;
 	/* What is written lies at `in`, what is sent at `out`. */
@@ -252,13 +278,16 @@ static void measure(enum kind kind, pid_t other, uint32_t *stage)
 						  sizes[s]),
 				      vm[s]);
 		}
+		/* Last, as writes to private memory have more to do from the first atomic on. */
+		if (!me && i >= TRIES / 2)
+			add = least(adds(&b, out, out_mr), add);
 		if (me) /* it leaves the CPU to the other */
 			while (atomic_load(&shared->of[0].stage) <= *stage)
 				usleep(1000);
 		meet(++*stage);
 	}
 	if (!me) {
-		printf("latency_%s %.4f\n", names[kind], latency);
+		printf("latency_%s %.4f\nadd_%s %.4f\n", names[kind], latency, names[kind], add);
 		for (int s = 0; s < 4; s++)
 			printf("write_%s_%u %.4f\n", names[kind], sizes[s], write[s]);
 		if (kind == PRIVATE)

@@ -109,7 +109,9 @@ Mapped = collections.namedtuple("Mapped", "title name reference goal")
 MAPPED = [Mapped("a store to memory that both map", "stores", "ucx_put_8", None),
           Mapped("write, 2 B, all private", "latency_private", "ucx_put_8", None),
           Mapped("write, 2 B, to a file", "latency_target", "ucx_put_8", None),
-          Mapped("write, 2 B, both in files", "latency_both", "ucx_put_8", Goal("<=", 1.5, 1.2))]
+          Mapped("write, 2 B, both in files", "latency_both", "ucx_put_8", Goal("<=", 1.5, 1.2)),
+          Mapped("fetch and add, all private", "add_private", "ucx_put_8", None),
+          Mapped("fetch and add, to a file", "add_target", "ucx_put_8", None)]
 for size, words in ((2, "2 B"), (4 * KIB, "4 KiB"), (64 * KIB, "64 KiB"), (MIB, "1 MiB")):
     MAPPED += [Mapped(f"many writes, {words}, all private", f"write_private_{size}", f"vm_write_{size}", None),
                Mapped(f"many writes, {words}, to a file", f"write_target_{size}", f"memcpy_{size}", None),

@@ -271,8 +271,13 @@ static int change(const struct simhca_seg *seg, const struct simhca_atomic_op *o
 	struct iovec remote = { (void *)(uintptr_t)seg->addr, sizeof(*old) };
 	struct iovec before = { old, sizeof(*old) }, after;
 	uint64_t value;
-	int error = op->store ? 0 : move(seg, false, &remote, 1, &before, 1, sizeof(*old));
+	int error;
 
+	if (simhca_dma_is_one_instruction(seg)) {
+		*old = simhca_atomic_execute(op, (_Atomic uint64_t *)(uintptr_t)seg->addr);
+		return 0;
+	}
+	error = op->store ? 0 : move(seg, false, &remote, 1, &before, 1, sizeof(*old));
 	if (error || !simhca_atomic_value(op, *old, &value))
 		return error;
 	after = (struct iovec){ &value, sizeof(value) };
@@ -409,6 +414,7 @@ struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, ui
 		return NULL;
 	}
 	mm->kind = ours ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
+	mm->never_fails = ours && writable;
 	mm->base = (uintptr_t)mm->mapping + (offset - start);
 	return mm;
 }

@@ -66,6 +66,11 @@ struct simhca_mm {
 	uint64_t base;	  /* added to addresses; 0 but for mapped files */
 	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
+	/*
+	 * Mapped so that it can be written to, of a file whose accesses are never a signal. Constant once the
+	 * mm is used.
+	 */
+	bool never_fails;
 	_Atomic uint64_t
 		touched;   /* bytes of the mapping's pages, about, since they were let go of */
 	atomic_bool gone;  /* the process has ended, or its context */
@@ -116,8 +121,22 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
 				       struct simhca_mover *mover, enum simhca_reason *reason);
 
 /*
- * The 8 bytes that seg begins with, changed in one go as seen by all device accesses; *old is what
- * was there. False with no reason: a program is at work there, and it is to be tried again.
+ * Whether an atomic on the 8 bytes that seg begins with may be tried; otherwise it is to be asked again.
+ * One instruction needs nobody to keep off: programs that have the file mapped have such as well.
+ */
+static inline bool simhca_dma_is_one_instruction(const struct simhca_seg *seg)
+{
+	return seg->mm->never_fails && !(seg->addr & 7);
+}
+
+static inline bool simhca_dma_may_try_atomic(const struct simhca_seg *seg)
+{
+	return simhca_dma_is_one_instruction(seg) || simhca_is_exclusive(seg->mm->atomicity);
+}
+
+/*
+ * These 8 bytes, changed in one go as seen by all device accesses; *old is what was there. False with
+ * no reason: a program is at work there, and it is to be tried again.
  */
 bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old,

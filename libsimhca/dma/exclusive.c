@@ -84,7 +84,10 @@ static bool begin(struct simhca_atomicity *atomicity)
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
 	struct simhca_writers *there;
 
-	/* Programs that have a file mapped write there by plain stores, beside which no atomic is one. */
+	/*
+	 * Programs that have a file mapped write there by plain stores, beside which no atomic is one that
+	 * takes more than an instruction.
+	 */
 	if (!atomicity->pid)
 		atomic_store(&exclusive->by_device, true);
 	if (!exclusive->begun && !atomic_load(&exclusive->by_device)) {

@@ -51,13 +51,16 @@ void simhca_region_make_mappable(struct simhca_context *context, struct simhca_k
 				 bool borrowed)
 {
 	struct simhca_fabric *fabric = context->device->fabric;
+	const bool writable = region->mpt->access & SIMHCA_ACCESS_LOCAL_WRITE;
 
-	if (!context->device->config.fast_path || !owner || !owner->number ||
-	    !holds_for_ever(fd, offset + region->mpt->length) || fabric->next_file == UINT32_MAX ||
-	    (!borrowed && !may_keep_file(context)))
+	if (!holds_for_ever(fd, offset + region->mpt->length))
 		return;
-	region->file.fd =
-		borrowed ? fd : open_anew(fd, region->mpt->access & SIMHCA_ACCESS_LOCAL_WRITE);
+	if (!borrowed)
+		region->mm->never_fails = writable;
+	if (!context->device->config.fast_path || !owner || !owner->number ||
+	    fabric->next_file == UINT32_MAX || (!borrowed && !may_keep_file(context)))
+		return;
+	region->file.fd = borrowed ? fd : open_anew(fd, writable);
 	if (region->file.fd < 0)
 		return;
 	region->file.borrowed = borrowed;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Writes that keep off atomics, and atomics (simhca-abi-writers.h): a read, a decision and a write,
- * while nobody else writes to that process's memory.
+ * while nobody else writes to that process's memory; or in a region that the program has mapped, which
+ * the device has as well, one instruction.
  *
  * The result of an atomic goes to the program's own memory once the peer's responder has it, and by
  * a plain store: so it is never in the way of an atomic on that memory for longer than a store is.
@@ -74,6 +75,14 @@ bool simhca_step_atomic(const struct simhca_step *step, uint32_t name,
 	struct simhca_writers *there = step->peer.writing.there;
 	bool done;
 
+	if (msg->there.mapped) {
+		const struct simhca_atomic_op op = operation(msg);
+
+		simhca_store();
+		msg->old =
+			simhca_atomic_execute(&op, (_Atomic uint64_t *)msg->there.iov[0].iov_base);
+		return true;
+	}
 	if (!exclude(there, name))
 		return false;
 	done = simhca_writers_are_idle(there, LOOKS) && change(step, name, msg, &msg->old);

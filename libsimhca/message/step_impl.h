@@ -190,6 +190,17 @@ bool simhca_step_copy_mapped(const struct simhca_step_list *own,
 			     const struct simhca_step_list *there, uint64_t bytes, bool read);
 /* False: an atomic on that memory is still under way, so nothing may be written there now. */
 bool simhca_step_writing_begin(const struct simhca_writing *writing);
+/*
+ * Whether the program can carry out the atomic that was found, by one instruction in a region that it has
+ * mapped (on-chip memory may be registered from any byte on), or with the others kept off: without
+ * writer slots only the device can do that.
+ */
+static inline bool simhca_step_may_try_atomic(const struct simhca_step *step,
+					      const struct simhca_step_message *msg)
+{
+	return msg->there.mapped ? !((uintptr_t)msg->there.iov[0].iov_base & 7)
+				 : step->peer.writing.there != NULL;
+}
 /* Carries out an atomic; msg->old: what was there before. False: it has changed nothing. */
 bool simhca_step_atomic(const struct simhca_step *step, uint32_t name,
 			struct simhca_step_message *msg);

@@ -119,13 +119,8 @@ int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_m
 	if (!(peer->access & rights.access) ||
 	    (simhca_step_is_read_like(msg) && !peer->max_dest_rd_atomic))
 		return SIMHCA_SLOW_MEMORY;
-	if (simhca_step_is_atomic(msg)) {
-		if (msg->length != 8 || (msg->wqe.rdma.remote_addr & 7))
-			return SIMHCA_SLOW_REQUEST;
-		/* Without writer slots only the device can keep other writers off. */
-		if (!step->peer.writing.there)
-			return SIMHCA_SLOW_MEMORY;
-	}
+	if (simhca_step_is_atomic(msg) && (msg->length != 8 || (msg->wqe.rdma.remote_addr & 7)))
+		return SIMHCA_SLOW_REQUEST;
 	msg->there.count = 1;
 	msg->there.mapped = false;
 	if (!msg->length)
@@ -133,8 +128,8 @@ int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_m
 	msg->there.iov[0].iov_len = msg->length;
 	msg->there.iov[0].iov_base = translate(step, msg->wqe.rdma.rkey, msg->wqe.rdma.remote_addr,
 					       msg->length, rights, &msg->there.mapped);
-	/* The words that keep writers off an atomic are a process's; a file has none. */
-	return msg->there.iov[0].iov_base && !(msg->there.mapped && simhca_step_is_atomic(msg))
+	return msg->there.iov[0].iov_base && (!simhca_step_is_atomic(msg) ||
+					      simhca_step_may_try_atomic(step, msg))
 		       ? SIMHCA_STEP_DONE
 		       : SIMHCA_SLOW_MEMORY;
 }

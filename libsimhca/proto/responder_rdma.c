@@ -151,7 +151,7 @@ static bool atomic_target(struct simhca_request *request, uint32_t access,
 		simhca_refuse_invalid(request, SIMHCA_REASON_ATOMIC_UNALIGNED);
 		return false;
 	}
-	if (!simhca_is_exclusive(target->seg[0].mm->atomicity)) {
+	if (!simhca_dma_may_try_atomic(&target->seg[0])) {
 		not_yet(request);
 		return false;
 	}

@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "core/device.h"
+#include "dm_scene.h"
 #include "dma/dma.h"
 #include "fastpath_scene.h"
 #include "fastpath_ud.h"
@@ -41,26 +42,34 @@ static int reg_try(struct client *client, int fd, uint64_t offset, uint64_t leng
 	return simhca_reg_dmabuf_mr(client->context, client->mm, fd, &req, reply, NULL);
 }
 
-/* Of a part of a memfd, which the test has mapped as its program would. */
-static struct mr *mr_in_file(struct client *client, int seals, uint32_t access)
+#define OFFSET (3 * PAGE + 24) /* of a region in its file */
+
+/* Of a part of a file, which the test has mapped as its program would. */
+static struct mr *mr_of(struct client *client, int fd, uint32_t access)
 {
 	struct mr *mr = world_alloc(client->world, sizeof(*mr));
-	const uint64_t offset = 3 * PAGE + 24;
-	int fd = memfd_of(BYTES + 5 * PAGE, seals);
 	struct simhca_reg_mr_reply reply;
 	uint8_t *addr;
 
-	assert_int_equal(0, reg_try(client, fd, offset, BYTES, access, &reply));
+	assert_int_equal(0, reg_try(client, fd, OFFSET, BYTES, access, &reply));
 	addr = mmap(NULL, BYTES + 5 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(addr, MAP_FAILED);
-	close(fd);
 	*mr = (struct mr){ .client = client,
-			   .addr = addr + offset,
+			   .addr = addr + OFFSET,
 			   .length = BYTES,
-			   .iova = IOVA + offset % PAGE,
+			   .iova = IOVA + OFFSET % PAGE,
 			   .handle = reply.handle,
 			   .lkey = reply.lkey,
 			   .rkey = reply.rkey };
+	return mr;
+}
+
+static struct mr *mr_in_file(struct client *client, int seals, uint32_t access)
+{
+	int fd = memfd_of(BYTES + 5 * PAGE, seals);
+	struct mr *mr = mr_of(client, fd, access);
+
+	close(fd);
 	return mr;
 }
 
@@ -273,7 +282,7 @@ static void who_may_map_them(void **state)
 	assert_int_equal(-ENOTCONN, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
 	step = fastpath_attach(&pair->a);
 	assert_int_equal(0, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
-	assert_int_equal(3 * PAGE + 24, reply.offset);
+	assert_int_equal(OFFSET, reply.offset);
 	assert_int_equal(BYTES, reply.length);
 	assert_int_equal(mpt_of(pair->b.client, of_b->rkey)->file, reply.file);
 	assert_int_equal(O_RDWR, fcntl(fd, F_GETFL) & O_ACCMODE);
@@ -719,34 +728,106 @@ static void own_memory_that_is_gone(void **state)
 
 /* ------------------------------------------------------------------------------- atomics */
 
-static void put_add(struct pair *pair, const struct mr *mr)
+/* One of 8 bytes, whose result or, of an atomic write, value is at the beginning of the QP's own region. */
+static void put_atomic(struct pair *pair, const struct mr *to, uint8_t opcode, uint64_t compare_add,
+		       uint64_t swap)
 {
-	fastpath_put_fetch_and_add(&pair->a, mr);
+	struct simhca_sge own = sge(pair->a.mr, 0, 8);
+
+	qp_put(pair->a.qp, &(struct wr){ .opcode = opcode,
+					 .flags = SIGNALED,
+					 .sges = &own,
+					 .num_sge = 1,
+					 .remote_addr = to->iova,
+					 .rkey = to->rkey,
+					 .compare_add = compare_add,
+					 .swap = swap });
+}
+
+static void device_does(struct pair *pair)
+{
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	run_until_idle(pair->a.world);
+	fastpath_completes(pair->a.send_cq);
+}
+
+/* By whom each of them is done does not matter: one instruction, for which nobody is waited. */
+static void atomics_in_a_file(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint64_t compare_add, swap, leaves;
+	} rows[] = {
+		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 7, 5 },
+		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1ull << 40, 7, (1ull << 40) + 5 },
+		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 7, (1ull << 40) + 4 },
+		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, 5, 9, (1ull << 40) + 4 },
+		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, (1ull << 40) + 4, UINT64_MAX, UINT64_MAX },
+		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 7, 1 },
+		{ SIMHCA_WR_ATOMIC_WRITE, 0, 0, 1234567 },
+	};
+
+	for (int by_device = 0; by_device < 2; by_device++) {
+		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
+		struct pair *other = fastpath_pair_of(*state, IBV_QPT_RC);
+		struct simhca_step step = fastpath_attach(&pair->a);
+		struct simhca_step others = fastpath_attach(&other->a);
+		struct mr *file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+		uint64_t *word = (uint64_t *)file->addr, *own = (uint64_t *)pair->a.mr->addr;
+		struct simhca_step_regions regions = { 0 };
+		uint64_t before = *word = 5;
+
+		step.regions = &regions;
+		forbid_system_calls(&step);
+		/* As if another program's step were under way. */
+		atomic_store(&others.fastpath->guard, 1);
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+			const bool store = rows[i].opcode == SIMHCA_WR_ATOMIC_WRITE;
+
+			*own = rows[i].leaves;
+			put_atomic(pair, file, rows[i].opcode, rows[i].compare_add, rows[i].swap);
+			if (by_device) {
+				device_does(pair);
+			} else {
+				assert_true(carry(&step, &pair->a));
+				fastpath_completes(pair->a.send_cq);
+			}
+			assert_true(*word == rows[i].leaves && *own == (store ? *word : before));
+			before = rows[i].leaves;
+		}
+		assert_true(all_bytes(file->addr + 8, 64, 0));
+		assert_int_equal(step.fastpath->messages, by_device ? 0 : ARRAY_SIZE(rows));
+		/* Writes are still the program's, and so is what follows. */
+		fastpath_write(pair, 100, file);
+		put_atomic(pair, file, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 0);
+		assert_true(carry(&step, &pair->a));
+		fastpath_completes(pair->a.send_cq);
+		fastpath_completes(pair->a.send_cq);
+		atomic_store(&others.fastpath->guard, 2);
+		check_works(pair);
+		fastpath_detach(&step);
+		fastpath_detach(&others);
+	}
 }
 
 /*
- * Atomics in a file are the device's. The first one waits for steps that are under way; after that writes
- * to that file are the device's as well, whoever has mapped which part of it, and reads are not.
+ * One region has a file that could shrink when it was made, so an atomic there takes the device more than
+ * an instruction. The first one waits for steps that are under way; after that writes to that file are the
+ * device's, whoever has mapped which part of it, and so are atomics, and reads are not.
  */
-static void atomics_in_a_file(void **state)
+static void atomics_that_take_longer(void **state)
 {
-	struct pair *pair, *other;
-	struct mr *file, own, *elsewhere;
-	struct simhca_step step, others;
+	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
+	struct pair *other = fastpath_pair_of(*state, IBV_QPT_RC);
+	struct simhca_step step = fastpath_attach(&pair->a), others = fastpath_attach(&other->a);
+	struct mr own = *pair->a.mr, *early, *file, *elsewhere;
 	struct simhca_step_regions regions = { 0 };
+	int fd = memfd_of(BYTES + 5 * PAGE, 0);
 	uint64_t *word;
 
-	/* So that it could, in the memory of the process. */
-	fastpath_begin_atomics(*state);
-	pair = fastpath_pair_of(*state, IBV_QPT_RC);
-	other = fastpath_pair_of(*state, IBV_QPT_RC);
-	step = fastpath_attach(&pair->a);
-	others = fastpath_attach(&other->a);
-	assert_non_null(step.peer.writing.there);
-	own = *pair->a.mr;
-	file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+	early = mr_of(pair->b.client, fd, ALL_ACCESS);
+	assert_int_equal(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	file = mr_of(pair->b.client, fd, ALL_ACCESS);
+	close(fd);
 	elsewhere = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 	word = (uint64_t *)file->addr;
 	step.regions = &regions;
@@ -756,8 +837,7 @@ static void atomics_in_a_file(void **state)
 	assert_true(carry(&step, &pair->a));
 	fastpath_completes(pair->a.send_cq);
 	fastpath_completes(pair->a.send_cq);
-	/* The fast path does none itself. */
-	fastpath_put_fetch_and_add(&pair->a, file);
+	put_atomic(pair, early, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
 	assert_false(carry(&step, &pair->a));
 	/* As if another program's step were under way. */
 	atomic_store(&others.fastpath->guard, 1);
@@ -769,13 +849,13 @@ static void atomics_in_a_file(void **state)
 	advance(*state, SEC);
 	fastpath_completes(pair->a.send_cq);
 	assert_int_equal(1, *word);
-	for (int i = 0; i < 2; i++) {
-		fastpath_write(pair, 8, file);
-		assert_false(carry(&step, &pair->a));
-		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		fastpath_completes(pair->a.send_cq);
-	}
-	assert_int_equal(3, step.fastpath->handed[SIMHCA_SLOW_MEMORY] - 2);
+	fastpath_write(pair, 8, file);
+	assert_false(carry(&step, &pair->a));
+	device_does(pair);
+	put_atomic(pair, file, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 5, 0);
+	assert_false(carry(&step, &pair->a));
+	device_does(pair);
+	assert_int_equal(*word, 5 + *(uint64_t *)pair->a.mr->addr);
 	/* To another file it goes on, and it reads. */
 	fastpath_write(pair, 8, elsewhere);
 	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_RDMA_READ,
@@ -784,13 +864,37 @@ static void atomics_in_a_file(void **state)
 					 .num_sge = 1,
 					 .remote_addr = file->iova,
 					 .rkey = file->rkey });
+	put_atomic(pair, elsewhere, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
 	assert_true(carry(&step, &pair->a));
-	fastpath_completes(pair->a.send_cq);
-	fastpath_completes(pair->a.send_cq);
-	put_add(pair, file);
-	fastpath_completes(pair->a.send_cq);
+	for (int i = 0; i < 3; i++)
+		fastpath_completes(pair->a.send_cq);
 	fastpath_detach(&step);
 	fastpath_detach(&others);
+}
+
+/* On-chip memory may be registered from any byte on: what does not lie as a word does takes longer. */
+static void atomics_in_on_chip_memory(void **state)
+{
+	for (uint64_t offset = 0; offset < 12; offset += 4) {
+		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
+		struct simhca_step step = fastpath_attach(&pair->a);
+		struct mr mr = dm_mr_new(pair->b.client, dm_new(pair->b.client, PAGE), offset, 64);
+		struct simhca_step_regions regions = { 0 };
+		uint64_t value = 40;
+
+		step.regions = &regions;
+		memcpy(mr.addr + 8, &value, sizeof(value));
+		mr.iova += 8;
+		put_atomic(pair, &mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 0);
+		assert_int_equal(carry(&step, &pair->a), !(offset % 8));
+		if (offset % 8)
+			device_does(pair);
+		else
+			fastpath_completes(pair->a.send_cq);
+		memcpy(&value, mr.addr + 8, sizeof(value));
+		assert_int_equal(42, value);
+		fastpath_detach(&step);
+	}
 }
 
 /* ---------------------------------------------------------------------------------- ends */
@@ -858,6 +962,49 @@ static void killed_at_each_store(void **state)
 	}
 }
 
+/* An atomic is done or it is not, and the device does the next one. */
+static void killed_in_an_atomic(void **state)
+{
+	bool killed = true, before = false, after = false;
+	unsigned int store;
+
+	for (store = 1; killed; store += STORE_STEP) {
+		struct simhca_step_regions regions = { 0 };
+		struct pair *pair, *other;
+		struct simhca_step step;
+		uint64_t *word, old;
+		int fd;
+
+		assert_true(store < MOST_STORES);
+		fastpath_setup(state);
+		pair = fastpath_rc_pair(*state, false);
+		other = fastpath_rc_pair(*state, false);
+		fd = memfd_of(BYTES + 5 * PAGE, F_SEAL_SHRINK);
+		pair->b.mr = mr_of(pair->b.client, fd, ALL_ACCESS);
+		other->b.mr = mr_of(other->b.client, fd, ALL_ACCESS);
+		close(fd);
+		word = (uint64_t *)pair->b.mr->addr;
+		step = fastpath_attach(&pair->a);
+		step.regions = &regions;
+		regions.wanted.key = pair->b.mr->rkey;
+		map_wanted(&step, &pair->a);
+		put_atomic(pair, pair->b.mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
+		killed = fastpath_killed_at(&step, store);
+		client_gone(pair->a.client);
+		assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
+		old = *word;
+		assert_true(old <= 1 && (killed || old));
+		before |= killed && !old;
+		after |= killed && old;
+		put_atomic(other, other->b.mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
+		device_does(other);
+		assert_int_equal(old + 1, *word);
+		fastpath_detach(&step);
+		teardown(state);
+	}
+	assert_true(STORE_STEP > 1 || (before && after));
+}
+
 /* A region is not deregistered while a step that may be in it is under way. */
 static void a_step_is_waited_for(void **state)
 {
@@ -890,7 +1037,10 @@ int main(void)
 		HERE(a_receive_in_both),
 		HERE(own_memory_that_is_gone),
 		HERE(atomics_in_a_file),
+		HERE(atomics_that_take_longer),
+		HERE(atomics_in_on_chip_memory),
 		cmocka_unit_test(killed_at_each_store),
+		cmocka_unit_test(killed_in_an_atomic),
 		HERE(a_step_is_waited_for),
 	};
 
