@@ -180,7 +180,7 @@ static void receive(struct simhca_request *request)
 	cqe.flow_tag = packet->flow_tag;
 	cqe.cvlan = strips(qp, packet) ? packet->cvlan : 0;
 	cqe.flags |= packet->checksums_ok ? SIMHCA_CQE_CSUM_OK : 0;
-	qp->source->complete(qp, &cqe, packet->solicited);
+	qp->source->complete(qp, &cqe);
 	simhca_reply_ack(request);
 }
 

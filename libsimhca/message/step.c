@@ -351,7 +351,8 @@ bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_ste
  * After a CQE was published: whether the CQ was armed for it; then it is armed no more. The event is
  * noted before that, so that the device raises it if the program ends in between.
  */
-bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches)
+bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t cqe_index,
+			uint32_t matches)
 {
 	_Atomic uint32_t *noted = events->notify->fd >= 0 ? events->notifying : events->due;
 	const struct simhca_cq_view *cq = events->cq;
@@ -363,6 +364,9 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matche
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
+	if (!(arm & SIMHCA_ARM_BITS))
+		return false;
+	matches = simhca_cqes_match(cq, cqe_index, matches);
 	if (!(arm & matches))
 		return false;
 	simhca_store();
@@ -434,7 +438,7 @@ static int complete_receive(struct simhca_step *step, struct held *held,
 	commit_responder(step, held);
 	simhca_cqe_publish(&step->peer.recv_cq, cqe_index);
 	events = simhca_step_recv_events(step);
-	held->wakes = simhca_step_disarm(&events, simhca_step_matches(msg));
+	held->wakes = simhca_step_disarm(&events, cqe_index, simhca_step_matches(msg));
 	return DONE;
 }
 

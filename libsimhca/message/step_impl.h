@@ -303,8 +303,12 @@ static inline uint32_t simhca_step_matches(const struct simhca_step_message *msg
 	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
 }
 
-/* After a CQE was published: whether the CQ was armed for it; then it is armed no more. */
-bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t matches);
+/*
+ * After a CQE was published: whether the CQ was armed for it, or for what it has held up; then it is armed
+ * no more.
+ */
+bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t cqe_index,
+			uint32_t matches);
 /* Raises the event that simhca_step_disarm() says is due; false: it is left to the device. */
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events);
 static inline void simhca_step_notify(const struct simhca_step *step, struct simhca_step_held *held,
@@ -321,7 +325,7 @@ static inline void simhca_step_publish_send(struct simhca_step *step, struct sim
 						   &step->fastpath->send_notifying };
 
 	simhca_cqe_publish(&step->send_cq, held->req.cqe_index - 1);
-	if (simhca_step_disarm(&events, SIMHCA_ARM_NEXT))
+	if (simhca_step_disarm(&events, held->req.cqe_index - 1, SIMHCA_ARM_NEXT))
 		simhca_step_notify(step, held, &events);
 }
 

@@ -200,7 +200,7 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 	/* Before an event can be due, so that the device knows for whom. */
 	atomic_store_explicit(&datagram->to->fastpath->told_to, datagram->to->peer.qpn,
 			      memory_order_release);
-	return simhca_step_disarm(&events, matches);
+	return simhca_step_disarm(&events, datagram->cqe_index, matches);
 }
 
 /* The send got no CQE: makes that of the receive void. */

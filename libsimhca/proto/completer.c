@@ -87,7 +87,7 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 		simhca_report_send(worker, qp, send, index, &flight, status, reason);
 	}
 	if (signaled)
-		simhca_cq_push_commit(qp->send_cq, &cqe, false, qp, simhca_requester_commit_cqe);
+		simhca_cq_push_commit(qp->send_cq, &cqe, qp, simhca_requester_commit_cqe);
 	if (status != SIMHCA_WC_SUCCESS) {
 		/* Unreliable senders stop only their SQ (IBTA vol. 1, 10.3.1.6). */
 		simhca_qp_fail(qp, simhca_is_reliable(qp->type) ? SIMHCA_QPS_ERR : SIMHCA_QPS_SQE);

@@ -63,7 +63,7 @@ static void tell_of_error(struct simhca_cq *cq, const char *why)
  *
  *	D1  pi, the CQE's fields, seq		(release: the client reads seq first, acquire)
  *	D2  full barrier			(against the client's, between arming and looking)
- *	D3  read arm
+ *	D3  read arm, and whether the CQE is held up by one before it (simhca_cqes_match())
  *	D4  exchange the value read for one with the same count and no bits; then raise the event
  *
  * D4 is done by one thread at a time (cq->lock), against clients that arm meanwhile. It succeeds
@@ -154,17 +154,17 @@ static bool moderate(struct simhca_cq *cq, uint32_t matches)
 	       disarm_moderated(cq);
 }
 
-/* Whether an event is due. */
-static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
-		   uint32_t cqe_index)
+/* Whether an event is due. Moderated CQs are the device's alone, so nothing is held up there. */
+static bool notify(struct simhca_cq *cq, const struct simhca_cqe *cqe, uint32_t cqe_index)
 {
-	uint32_t matches = SIMHCA_ARM_NEXT;
+	uint32_t matches = simhca_cqe_matches(cqe);
 
-	if (cqe->status != SIMHCA_WC_SUCCESS || ((cqe->flags & SIMHCA_CQE_RECV) && solicited)) {
-		matches |= SIMHCA_ARM_SOLICITED;
+	if (matches & SIMHCA_ARM_SOLICITED)
 		cq->solicited = (uint64_t)cqe_index + 1;
-	}
-	return cq->mod_count ? moderate(cq, matches) : disarm(cq, matches);
+	if (cq->mod_count)
+		return moderate(cq, matches);
+	return (atomic_load_explicit(&cq->view.mem->arm, memory_order_relaxed) & SIMHCA_ARM_BITS) &&
+	       disarm(cq, simhca_cqes_match(&cq->view, cqe_index, matches));
 }
 
 int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_cq_req *req,
@@ -240,8 +240,7 @@ void simhca_cq_repair(struct simhca_cq *cq, uint32_t name, uint32_t committed)
 
 /* -------------------------------------------------------------------------------- CQEs */
 
-bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
-			   struct simhca_qp *qp,
+bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, struct simhca_qp *qp,
 			   void (*commit)(struct simhca_qp *qp, uint32_t cqe_index))
 {
 	struct simhca_cqe *slot;
@@ -277,16 +276,16 @@ bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, b
 	 * seen here: no completion falls between the two.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
-	due = notify(cq, cqe, solicited, cqe_index);
+	due = notify(cq, cqe, cqe_index);
 	pthread_mutex_unlock(&cq->lock);
 	if (due)
 		simhca_cq_notify(cq);
 	return true;
 }
 
-bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited)
+bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe)
 {
-	return simhca_cq_push_commit(cq, cqe, solicited, NULL, NULL);
+	return simhca_cq_push_commit(cq, cqe, NULL, NULL);
 }
 
 #define CQES_COUNTED 64 /* of those that wait */

@@ -50,18 +50,16 @@ struct simhca_cq {
 };
 
 /*
- * Publishes a CQE; seq and the time stamps are filled in here. solicited: the message has the SE bit,
- * which counts for receives; a CQE in error always counts. False: there was no room, now or before,
+ * Publishes a CQE; seq and the time stamps are filled in here. False: there was no room, now or before,
  * so it is lost; that is the CQ's error, and fails its QPs.
  */
-bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited);
+bool simhca_cq_push(struct simhca_cq *cq, const struct simhca_cqe *cqe);
 /*
  * The same by who holds a QP's requester or responder. commit() runs between the reservation of the
  * CQE and its publication, under the CQ's lock; NULL: nothing is to be committed. False: no CQE could
  * be reserved, and it was not called.
  */
-bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, bool solicited,
-			   struct simhca_qp *qp,
+bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, struct simhca_qp *qp,
 			   void (*commit)(struct simhca_qp *qp, uint32_t cqe_index));
 
 /*

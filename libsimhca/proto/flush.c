@@ -35,7 +35,7 @@ void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id
 
 	if (flags & SIMHCA_CQE_RECV)
 		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
-	simhca_cq_push_commit(cq, &cqe, false, qp,
+	simhca_cq_push_commit(cq, &cqe, qp,
 			      flags & SIMHCA_CQE_RECV ? simhca_responder_commit_cqe
 						      : simhca_requester_commit_cqe);
 	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
@@ -94,7 +94,7 @@ static uint32_t flush_message(struct simhca_qp *qp)
 	simhca_recv_done(qp);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
-	qp->source->complete(qp, &cqe, false);
+	qp->source->complete(qp, &cqe);
 	return 1;
 }
 

@@ -49,7 +49,7 @@ struct simhca_recv_source {
 		     struct simhca_recv_part *part);
 	/* Publishes the CQE of the receive at hand, with what only the source knows. False: no
 	 * room. */
-	bool (*complete)(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited);
+	bool (*complete)(struct simhca_qp *qp, struct simhca_cqe *cqe);
 	/*
 	 * If each packet names its source: finds it for this packet, or (NULL) for the response that
 	 * is owed, before the guard is narrowed. Returns its context; NULL: there is no such source.

@@ -46,5 +46,5 @@ bool simhca_recv_complete(struct simhca_request *request, enum simhca_wc_status 
 	if (status != SIMHCA_WC_SUCCESS)
 		simhca_report_recv(request->worker, qp, is_told ? &recv : NULL, cqe.wr_id,
 				   request->packet->src_qpn, status, reason);
-	return qp->source->complete(qp, &cqe, request->packet->solicited);
+	return qp->source->complete(qp, &cqe);
 }

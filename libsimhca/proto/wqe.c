@@ -132,9 +132,9 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 	return simhca_rq_consume(qp);
 }
 
-static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe)
 {
-	return simhca_cq_push_commit(qp->recv_cq, cqe, solicited, qp, simhca_responder_commit_cqe);
+	return simhca_cq_push_commit(qp->recv_cq, cqe, qp, simhca_responder_commit_cqe);
 }
 
 const struct simhca_recv_source simhca_own_receives = {

@@ -21,6 +21,9 @@
 #define SIMHCA_CQE_RESERVE_TRIES 4096
 #endif
 
+/* CQEs before and behind one that are looked at for an event. */
+#define SIMHCA_CQES_LOOKED_AT 256u
+
 /* A CQ as who publishes in it sees it. */
 struct simhca_cq_view {
 	struct simhca_cq_mem *mem;
@@ -170,6 +173,45 @@ static inline void simhca_cqe_publish(const struct simhca_cq_view *cq, uint32_t 
 	simhca_store();
 	/* release: the CQE's fields are there before its sequence number says so. */
 	atomic_store_explicit(&simhca_cq_slot(cq, index)->seq, index + 1, memory_order_release);
+}
+
+static inline bool simhca_cqe_is_published(const struct simhca_cq_view *cq, uint32_t index)
+{
+	/* acquire: its fields are there. */
+	return atomic_load_explicit(&simhca_cq_slot(cq, index)->seq, memory_order_acquire) ==
+	       index + 1;
+}
+
+/* The kinds of arming for which a completion raises an event: it has failed, or its sender asks for that. */
+static inline uint32_t simhca_cqe_matches(const struct simhca_cqe *cqe)
+{
+	return cqe->status || (cqe->flags & SIMHCA_CQE_SOLICITED)
+		       ? SIMHCA_ARM_NEXT | SIMHCA_ARM_SOLICITED
+		       : SIMHCA_ARM_NEXT;
+}
+
+/*
+ * CQEs are polled in order, so one that is reserved and not yet published holds up those behind it. An
+ * event tells of what can be polled: whoever publishes a CQE looks, after a full barrier, whether it is
+ * held up itself, and then leaves the event to who does that; otherwise it tells of those as well
+ * that it has held up so far. The kinds of arming for which an event is due, which begin with `matches`,
+ * those of its own. (tests/promela/held_up.pml)
+ */
+static inline uint32_t simhca_cqes_match(const struct simhca_cq_view *cq, uint32_t index,
+					 uint32_t matches)
+{
+	uint32_t waiting = simhca_gate_waiting(index, simhca_cq_consumer(cq), cq->entries);
+
+	/* As far as there can be some that write, which a client does not make more. */
+	if (waiting > SIMHCA_CQES_LOOKED_AT)
+		waiting = SIMHCA_CQES_LOOKED_AT;
+	for (uint32_t i = index - waiting; i != index; i++)
+		if (!simhca_cqe_is_published(cq, i))
+			return SIMHCA_ARM_NONE;
+	for (uint32_t i = index + 1;
+	     i - index <= SIMHCA_CQES_LOOKED_AT && simhca_cqe_is_published(cq, i); i++)
+		matches |= simhca_cqe_matches(simhca_cq_slot(cq, i));
+	return matches;
 }
 
 /* Whether the index is one that whoever has the name, who is gone, claimed and did not publish. */

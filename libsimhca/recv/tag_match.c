@@ -159,7 +159,7 @@ static void complete_op(struct simhca_srq *srq, const struct simhca_srq_op_req *
 	};
 
 	if (!done || (req->flags & SIMHCA_SRQ_OP_SIGNALED))
-		simhca_cq_push(srq->cq, &cqe, false);
+		simhca_cq_push(srq->cq, &cqe);
 }
 
 int simhca_srq_op(struct simhca_context *context, const struct simhca_srq_op_req *req,
@@ -394,7 +394,7 @@ static void end_fetch(struct simhca_qp *qp, enum simhca_wc_status status, enum s
 	if (!qp->tags.rndv && !qp->tags.fin_due)
 		atomic_store_explicit(&qp->requester.fetch_waits, false, memory_order_relaxed);
 	pthread_mutex_unlock(&qp->srq->lock);
-	simhca_cq_push(qp->srq->cq, &cqe, false);
+	simhca_cq_push(qp->srq->cq, &cqe);
 }
 
 /* The sender has heard of it, or cannot. */
@@ -509,7 +509,7 @@ static void part(const struct simhca_qp *qp, const struct simhca_packet *packet,
 		*part = (struct simhca_recv_part){ .none = true };
 }
 
-static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe)
 {
 	bool is_rndv;
 
@@ -526,7 +526,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 		release_matched(qp);
 		pthread_mutex_unlock(&qp->srq->lock);
 	}
-	if (!simhca_cq_push_commit(qp->srq->cq, cqe, solicited, qp, simhca_responder_commit_cqe))
+	if (!simhca_cq_push_commit(qp->srq->cq, cqe, qp, simhca_responder_commit_cqe))
 		return false;
 	if (is_rndv)
 		add_rndv(qp);

@@ -83,7 +83,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 	return SIMHCA_CONSUME_BROKEN;
 }
 
-static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicited)
+static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe)
 {
 	const struct simhca_srq *srq = qp->responder.srq;
 
@@ -91,7 +91,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe, bool solicite
 		return true;
 	cqe->flags |= SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ;
 	cqe->wqe_index = srq->srqn;
-	return simhca_cq_push_commit(srq->cq, cqe, solicited, qp, simhca_responder_commit_cqe);
+	return simhca_cq_push_commit(srq->cq, cqe, qp, simhca_responder_commit_cqe);
 }
 
 static void flush(struct simhca_qp *qp)

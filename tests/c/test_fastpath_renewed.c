@@ -191,7 +191,7 @@ static void put(const struct queue *queue, uint64_t id)
 {
 	const struct simhca_cqe cqe = { .wr_id = id, .qpn = 7, .flags = SIMHCA_CQE_RECV };
 
-	assert_true(simhca_cq_push(queue->model, &cqe, false));
+	assert_true(simhca_cq_push(queue->model, &cqe));
 }
 
 static void finds(const struct queue *queue, uint64_t id)

@@ -67,6 +67,115 @@ static void who_is_stopped_is_in_nobodys_way(void **state)
 	assert_true(stop_after > 20);
 }
 
+/* A program that sleeps until an event tells it of completions. */
+static struct {
+	struct cq *cq;
+	int ends[2];
+	uint32_t arm;
+	unsigned int events, polled, asked; /* asked: polled completions that ask for an event */
+} sleeper;
+
+static void sleeper_polls(void)
+{
+	struct simhca_cqe cqe;
+
+	while (fastpath_next_cqe(sleeper.cq, &cqe)) {
+		sleeper.polled++;
+		sleeper.asked += (cqe.flags & SIMHCA_CQE_SOLICITED) != 0;
+	}
+}
+
+static void sleeper_arms(void)
+{
+	cq_arm(sleeper.cq, sleeper.arm);
+	sleeper_polls();
+}
+
+static void sleeper_reads_events(void)
+{
+	unsigned int events = fastpath_read_channel(sleeper.ends, sleeper.cq) + fastpath_raised;
+
+	fastpath_raised = 0;
+	if (!events)
+		return;
+	assert_int_equal(1, events);
+	sleeper_polls();
+	/* What one tells of may have been polled before: it was armed after the CQE was there. */
+	assert_in_range(++sleeper.events, 1, sleeper.polled);
+	sleeper_arms();
+}
+
+static bool by_device;
+
+/* In the middle of another's step: a message that asks for an event. */
+static void the_other_asks_for_an_event(void)
+{
+	struct simhca_sge from = sge(others_side->mr, 0, LENGTH);
+	struct wr wr = ud_wr(others_side, others_side->peer);
+
+	if (++times != stop_after)
+		return;
+	fastpath_at_store = NULL;
+	wr.flags |= SIMHCA_WQE_SOLICITED;
+	wr.sges = &from;
+	wr.num_sge = 1;
+	qp_put(others_side->qp, &wr);
+	if (by_device)
+		ud_ring(others_side);
+	else
+		assert_true(fastpath_run(others_step));
+	sleeper_reads_events();
+}
+
+/*
+ * Between any two stores of the one the other completes at once, and may be held up by the CQE that the
+ * one has reserved. An event tells of what can be polled; and of what asks for one there is an event.
+ */
+static void an_event_tells_of_what_can_be_polled(void **state)
+{
+	static const uint32_t arms[] = { SIMHCA_ARM_NEXT, SIMHCA_ARM_SOLICITED };
+
+	for (int way = 0; way < 4; way++) {
+		bool stopped = true;
+
+		by_device = way % 2;
+		for (stop_after = 1; stopped; stop_after++) {
+			struct simhca_step step, other;
+
+			fastpath_setup(state);
+			midway = ud_pair(*state);
+			others_side = ud_another(midway);
+			step = fastpath_attach(&midway->a);
+			other = fastpath_attach(others_side);
+			others_step = &other;
+			sleeper.cq = midway->b.recv_cq;
+			sleeper.cq->on_event = fastpath_count_event;
+			sleeper.arm = arms[way / 2];
+			sleeper.events = sleeper.polled = sleeper.asked = fastpath_raised = 0;
+			fastpath_open_channel(&step.peer.recv_notify, sleeper.cq, sleeper.ends);
+			other.peer.recv_notify = step.peer.recv_notify;
+			ud_receive(midway, 0);
+			ud_receive(midway, 1);
+			sleeper_arms();
+			ud_send(&midway->a, LENGTH);
+			times = 0;
+			fastpath_at_store = the_other_asks_for_an_event;
+			assert_true(fastpath_run(&step));
+			fastpath_at_store = NULL;
+			stopped = times >= stop_after;
+			sleeper_reads_events();
+			assert_int_equal(sleeper.asked, stopped);
+			if (sleeper.arm == SIMHCA_ARM_NEXT)
+				assert_int_equal(sleeper.polled, 1 + stopped);
+			fastpath_close_channel(sleeper.ends);
+			fastpath_detach(&step);
+			fastpath_detach(&other);
+			teardown(state);
+		}
+		assert_true(stop_after > 20);
+	}
+}
+
 #define SENDERS 3u
 #define EACH 3000u
 
@@ -204,6 +313,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_stopped_is_in_nobodys_way),
+		cmocka_unit_test(an_event_tells_of_what_can_be_polled),
 		HERE(several_at_once),
 		HERE(a_sender_that_lies),
 		HERE(a_sender_that_claims_for_ever),
