@@ -19,8 +19,9 @@ static inline void loopback_connect(const struct loopback *b, struct ibv_qp *qp,
 	struct ibv_port_attr port;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
-				    .qp_access_flags =
-					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						       IBV_ACCESS_REMOTE_READ |
+						       IBV_ACCESS_REMOTE_ATOMIC };
 
 	if (ibv_query_port(b->context, 1, &port) ||
 	    ibv_modify_qp(qp, &attr,
