@@ -202,7 +202,7 @@ static inline uint32_t simhca_cqes_match(const struct simhca_cq_view *cq, uint32
 {
 	uint32_t waiting = simhca_gate_waiting(index, simhca_cq_consumer(cq), cq->entries);
 
-	/* As far as there can be some that write, which a client does not make more. */
+	/* The client can say that any number waits: what is behind so many more is taken to be published. */
 	if (waiting > SIMHCA_CQES_LOOKED_AT)
 		waiting = SIMHCA_CQES_LOOKED_AT;
 	for (uint32_t i = index - waiting; i != index; i++)
