@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
-One program writes to regions of the other's that lie in files, and reads from them. Arguments: `dm`, on-chip
-memory; `sealed`, a memfd that cannot shrink; `open`, one that can. Prints what `simhca qp` says of its
+One program writes to regions of the other's that lie in files, reads from them, and counts there. Arguments: `dm`,
+on-chip memory; `sealed`, a memfd that cannot shrink; `open`, one that can. Prints what `simhca qp` says of its
 QP, and how many mappings it had of the file before and after the region was deregistered.
 """
 import fcntl
@@ -15,7 +15,7 @@ import verbs_enums as e
 from pyverbs.device import DM, AllocDmAttr
 from pyverbs.mr import DMMR, DmaBufMR
 
-from harness import FULL, READ, SEND, WRITE, Side, pattern, poll_error, poll_ok
+from harness import FETCH_ADD, FULL, READ, SEND, WRITE, Side, pattern, poll_error, poll_ok
 from two_programs import Other, show
 
 KIND = sys.argv[1]
@@ -82,6 +82,9 @@ for n in range(ROUNDS):
     side.send(READ, side.region.sge(8192, length), to=(START + at, other['rkey']))
     poll_ok(side.scq)
     assert side.region.read(length, 8192) == pattern(length, n)
+    side.send(FETCH_ADD, side.region.sge(8192, 8), to=(START + LENGTH - 8, other['rkey']), compare_add=1)
+    poll_ok(side.scq)
+    assert int.from_bytes(side.region.read(8, 8192), 'little') == n
     if n % 10 == 0:
         tell(look=[at, length, n])
         hear()
