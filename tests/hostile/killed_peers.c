@@ -420,6 +420,7 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct address ask = { 0 };
 	struct peer victim = { 0 };
+	const bool has_begun = rand_r(random) % 4;
 	uint32_t steady_before = steady->arrived;
 	double until;
 	int socket;
@@ -427,6 +428,12 @@ static void one_round(struct peer *steady, int steady_socket, unsigned int *rand
 
 	connect_to(&victim, socket);
 	tell(steady_socket, &ask);
+	/* Mostly once it has begun, which on a busy machine takes long. */
+	until = now() + 10;
+	while (has_begun && !victim.arrived) {
+		CHECK(now() < until);
+		poll_all(&victim, steady, now() + 0.01);
+	}
 	until = now() + rand_r(random) % 3000 / 1e6;
 	while (now() < until)
 		poll_all(&victim, steady, until);
