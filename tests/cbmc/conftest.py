@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """CBMC: this machine's, if it is new enough, or that of a tree of Debian 13 (scripts/chroot)."""
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-CHROOT = ROOT / "scripts" / "chroot"
+from trees import Tree, chroot
+
 OLDEST = 6
 # Of scripts/packages, for that tree. Runs of everything have one image for it and for tests/platforms.
 SHORT = os.environ.get("SIMHCA_PLATFORMS") == "short"
@@ -45,10 +44,9 @@ def cbmc():
     if is_here():
         yield run("cbmc")
         return
-    possible = subprocess.run([CHROOT, "possible"], stderr=subprocess.PIPE, text=True, check=False)
+    possible = chroot("possible", check=False)
     if possible.returncode:
-        pytest.skip(f"no cbmc of version {OLDEST} here, and no tree of Debian 13: {possible.stderr.strip()}")
-    made = subprocess.run([CHROOT, "new", "trixie", *GROUPS], stdout=subprocess.PIPE, text=True, check=True)
-    tree = made.stdout.strip()
-    yield run(*of_tree(pathlib.Path(tree)))
-    subprocess.run([CHROOT, "remove", tree], check=True)
+        pytest.skip(f"no cbmc of version {OLDEST} here, and no tree of Debian 13: {possible.stdout.strip()}")
+    tree = Tree("trixie", *GROUPS)
+    yield run(*of_tree(tree.path))
+    tree.remove()

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD
+from protocol import BUILD
 
 KILLS = os.environ.get("SIMHCA_KILLS", "40")
 REMAPS = os.environ.get("SIMHCA_REMAPS", "300")

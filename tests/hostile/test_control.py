@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BOUND
+from attack import BOUND
 from protocol import NUMBER, close_all, command
 from test_rdma_cm import running
 

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import time
 
-from conftest import BUILD
+from protocol import BUILD
 
 KILLS = int(os.environ.get("SIMHCA_KILLS", "60"))
 AT_ONCE = 4

@@ -14,8 +14,7 @@ import time
 
 import pytest
 
-from conftest import BUILD
-from protocol import NUMBER, close_all
+from protocol import BUILD, NUMBER, close_all
 
 REM_ACCESS_ERR = 10
 ATTACK = 1.6  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds

@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from conftest import BOUND, BUILD
+from attack import BOUND
+from protocol import BUILD
 
 ATTACK = 1.6  # seconds, longer than BOUND
 

@@ -1,88 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Packages are built and installed in fresh trees of Debian releases, by scripts/chroot."""
 
-import collections
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
-import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-RELEASES = os.environ.get("SIMHCA_RELEASES", "bookworm trixie sid").split()
-table = collections.defaultdict(dict)  # release -> {what: result}
-
-
-def chroot(*arguments, check=True, timeout=1800):
-    done = subprocess.run([ROOT / "scripts" / "chroot", *map(str, arguments)], text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=timeout, check=False)
-    assert not check or done.returncode == 0, done.stdout
-    return done
-
-
-class Tree:
-    """A fresh system."""
-
-    def __init__(self, release, *groups):
-        self.release = release
-        # The path is on the last line; what makes an image talks before.
-        self.path = pathlib.Path(chroot("new", release, *groups).stdout.splitlines()[-1])
-
-    def run(self, *command, user=False, online=False, chdir=None, check=True, **environment):
-        """
-        Not online, it has a network of its own: what needs one says so, and ports are those of no
-        other tree.
-        """
-        options = ["--user"] if user else []
-        options += [] if online else ["--offline"]
-        options += ["--chdir", chdir] if chdir else []
-        for name, value in environment.items():
-            options += ["--env", f"{name}={value}"]
-        return chroot("run", *options, self.path, *command, check=check)
-
-    def shell(self, script, *arguments, **options):
-        return self.run("sh", "-euc", script, "sh", *arguments, **options).stdout
-
-    def install(self, *packages, recommends=False):
-        self.shell('apt-get -q update >/dev/null; DEBIAN_FRONTEND=noninteractive apt-get -q -y '
-                   '-o Acquire::Retries=3 "$@"', "install",
-                   *([] if recommends else ["--no-install-recommends"]), *packages, online=True)
-
-    def source(self, directory):
-        chroot("source", self.path, directory)
-
-    def remove(self):
-        chroot("remove", self.path)
-
-
-class Built:
-    """The packages of one release, in a directory of ours, and where they were built."""
-
-    def __init__(self, release, directory):
-        self.release = release
-        self.directory = directory / release
-        self.directory.mkdir()
-        self.tree = Tree(release, "build", "debian")
-        started = time.monotonic()
-        self.tree.source("/src/simhca")
-        # The unit tests are scripts/test platforms' business, but the package's own way to
-        # them is tried once.
-        nocheck = {} if release == "trixie" else {"DEB_BUILD_OPTIONS": "nocheck",
-                                                  "DEB_BUILD_PROFILES": "nocheck"}
-        self.log = self.tree.run("dpkg-buildpackage", "-us", "-uc", chdir="/src/simhca",
-                                 **nocheck).stdout
-        table[release]["built"] = f"{time.monotonic() - started:.0f} s"
-        for path in (self.tree.path / "src").iterdir():
-            if path.is_file():
-                shutil.copy(path, self.directory)
-
-    def deb(self, name):
-        path, = self.directory.glob(f"{name}_*.deb")
-        return path
+from built import Built, table
+from trees import RELEASES, ROOT
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 import yaml
-from conftest import ROOT, Tree
+from trees import ROOT, Tree
 
 VERSION = re.search(r"^project\(simhca VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import yaml
-from conftest import ROOT
+from trees import ROOT
 from runners import Failed, GitHub, GitLab, Machine, repository, sources
 
 SYSTEM = "trixie"

@@ -16,7 +16,7 @@ import time
 import uuid
 
 import pytest
-from conftest import ROOT, Tree
+from trees import ROOT, Tree
 
 BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", ROOT / "build")).resolve()
 SIMHCA = BUILD / "bin" / "simhca"

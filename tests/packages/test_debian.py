@@ -11,7 +11,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import Tree, table
+from built import table
+from trees import Tree
 
 MUSL = pathlib.Path("/usr/bin/musl-gcc")
 

@@ -10,14 +10,12 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
 import pytest
-from conftest import ROOT, Tree
+from trees import ROOT, Tree
 
-sys.path.append(str(ROOT / "tests/clients"))
 BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", ROOT / "build")).resolve()
 SIMHCA = BUILD / "bin" / "simhca"
 DEVICE = "simhca.dev/hca=all"

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT
+from trees import ROOT
 
 TOOLS = "dpkg-buildpackage", "dh", "lintian"
 

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 
 import pytest
-from conftest import ROOT, Tree
+from trees import ROOT, Tree
 
 FILES = ["kubernetes/namespace.yaml", "kubernetes/daemonset.yaml", "kubernetes/job.yaml", "two-hosts/pods.yaml"]
 KINDS = ["v1 Namespace", "apps/v1 DaemonSet", "v1 Service", "batch/v1 Job", "v1 Service", "v1 Pod", "v1 Pod"]

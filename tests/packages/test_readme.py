@@ -4,7 +4,7 @@
 import re
 import time
 
-from conftest import RELEASES, ROOT, Tree
+from trees import RELEASES, ROOT, Tree
 from runners import PATH, Machine, repository
 
 

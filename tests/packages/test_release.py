@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 
 import pytest
-from conftest import Tree
+from trees import Tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -4,7 +4,7 @@
 import re
 
 import pytest
-from conftest import ROOT, Tree
+from trees import ROOT, Tree
 
 NAME = "simhca-" + re.search(r"^project\(simhca VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from common import new_port
-from conftest import LOGS, ROOT, Tree
+from trees import LOGS, ROOT, Tree
 
 # All that these do reaches memory by system calls that qemu-user does not have, as
 # test_what_the_emulator_lacks() shows, and so over packets (_mtu), too. Others skip what does

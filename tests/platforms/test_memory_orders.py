@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from conftest import CHROOT, LOGS, ROOT, Tree
+from trees import CHROOT, LOGS, ROOT, Tree
 
 
 def test_memory_orders(tmp_path):

@@ -12,10 +12,10 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from conftest import LOGS
+from trees import LOGS, RELEASES
 
-RELEASES = os.environ.get("SIMHCA_RELEASES", "bookworm trixie sid").split()
 USERS = "root", "user"
+HOMES = {"root": "/root", "user": "/home/user"}
 SUITES = "unit", "python", "upstream"
 SHORT = {("trixie", "root", "demo")}
 TIME_LIMIT = 2400  # seconds for a suite; it has limits of its own
@@ -64,13 +64,21 @@ def cases(*whats):
             if is_in_this_form(release, user, what)]
 
 
+def checkout(tree, user):
+    """Copies this one there, the first time; where it is, as the tree's programs see it."""
+    where = f"{HOMES[user]}/simhca"
+    if not (tree.path / where[1:]).exists():
+        tree.source(where, user != "root")
+    return where
+
+
 def script(tree, user, *argv, name=None):
     """Runs one of our scripts as a newcomer does; what it printed, and its exit status."""
     log = LOGS / f"{tree.release}-{user}-{name or '-'.join(map(os.path.basename, argv))}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w", encoding="utf-8") as output:
         done = subprocess.run(
-            tree.command(*argv, user=user, options=("--chdir", tree.source(user))),
+            tree.command(*argv, user=user != "root", chdir=checkout(tree, user)),
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=TIME_LIMIT,
             check=False)
     text = log.read_text(encoding="utf-8", errors="replace")
@@ -79,7 +87,7 @@ def script(tree, user, *argv, name=None):
 
 def version(tree, record_property):
     """Of the release's rdma-core; it is in the report, too."""
-    found = tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1")
+    found = tree.run("dpkg-query", "-W", "-f=${Version}", "libibverbs1").stdout
     record_property("rdma-core", found)
     return found
 
@@ -91,7 +99,7 @@ def end_of(text):
 def reports(tree, user, suite):
     """The reports that a suite has left; they are kept beside the logs."""
     names = ["ctest.xml", f"{suite}.xml", f"{suite}-*.xml"]
-    logs = tree.path / tree.source(user)[1:] / "build" / "test-logs"
+    logs = tree.path / checkout(tree, user)[1:] / "build" / "test-logs"
     found = sorted(path for name in names for path in logs.glob(name))
     for report in found:
         (LOGS / f"{tree.release}-{user}-{report.name}").write_bytes(report.read_bytes())

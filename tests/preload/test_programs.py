@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import clean_environment, fake_daemon, need, program
+from fakes import clean_environment, fake_daemon, need, program
 
 GUID = "0200:00ff:fe00:0001\n"
 DEVICE = "/sys/class/infiniband/rxe0"

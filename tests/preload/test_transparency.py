@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import clean_environment, need
+from fakes import clean_environment, need
 
 COMMANDS = [
     "true", "false", "pwd", "id", "uname -a",
