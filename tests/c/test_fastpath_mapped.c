@@ -9,114 +9,12 @@
 
 #include "core/context.h"
 #include "core/device.h"
-#include "dm_scene.h"
 #include "dma/dma.h"
-#include "fastpath_scene.h"
 #include "fastpath_ud.h"
+#include "mapped_scene.h"
 #include "memory/key.h"
 
 #define PAGE 4096u
-#define BYTES (64 * PAGE)
-#define IOVA 0x10000000000ull
-
-static int memfd_of(uint64_t length, int seals)
-{
-	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	assert_true(fd >= 0);
-	assert_int_equal(0, ftruncate(fd, (off_t)length));
-	if (seals)
-		assert_int_equal(0, fcntl(fd, F_ADD_SEALS, seals));
-	return fd;
-}
-
-static int reg_try(struct client *client, int fd, uint64_t offset, uint64_t length, uint32_t access,
-		   struct simhca_reg_mr_reply *reply)
-{
-	const struct simhca_reg_dmabuf_mr_req req = { .offset = offset,
-						      .length = length,
-						      .iova = IOVA + offset % PAGE,
-						      .pd = client->pd,
-						      .access = access };
-
-	return simhca_reg_dmabuf_mr(client->context, client->mm, fd, &req, reply, NULL);
-}
-
-#define OFFSET (3 * PAGE + 24) /* of a region in its file */
-
-/* Of a part of a file, which the test has mapped as its program would. */
-static struct mr *mr_of(struct client *client, int fd, uint32_t access)
-{
-	struct mr *mr = world_alloc(client->world, sizeof(*mr));
-	struct simhca_reg_mr_reply reply;
-	uint8_t *addr;
-
-	assert_int_equal(0, reg_try(client, fd, OFFSET, BYTES, access, &reply));
-	addr = mmap(NULL, BYTES + 5 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(addr, MAP_FAILED);
-	*mr = (struct mr){ .client = client,
-			   .addr = addr + OFFSET,
-			   .length = BYTES,
-			   .iova = IOVA + OFFSET % PAGE,
-			   .handle = reply.handle,
-			   .lkey = reply.lkey,
-			   .rkey = reply.rkey };
-	return mr;
-}
-
-static struct mr *mr_in_file(struct client *client, int seals, uint32_t access)
-{
-	int fd = memfd_of(BYTES + 5 * PAGE, seals);
-	struct mr *mr = mr_of(client, fd, access);
-
-	close(fd);
-	return mr;
-}
-
-static int map_try(const struct side *side, const struct side *peer, uint32_t key, bool own,
-		   struct simhca_map_region_reply *reply, int *fd)
-{
-	struct simhca_map_region_req req = { .qp = side->qp->handle, .key = key, .own = own };
-
-	if (side->qp->type == IBV_QPT_UD) {
-		req.av = av_to(side->world, 0, side->options.gid_index);
-		req.dest_qpn = peer->qp->qpn;
-	}
-	return simhca_map_region(side->client->context, side->client->mm, &req, reply, fd, NULL);
-}
-
-/* As the provider does. */
-static void map_wanted(struct simhca_step *step, const struct side *side)
-{
-	struct simhca_step_regions *regions = step->regions;
-	struct simhca_map_region_reply reply;
-	uint64_t lead;
-	char *base;
-	int fd;
-
-	assert_int_equal(0, map_try(side, side->peer, regions->wanted.key, regions->wanted.own,
-				    &reply, &fd));
-	regions->wanted.key = 0;
-	lead = reply.offset % PAGE;
-	base = mmap(NULL, lead + reply.length,
-		    PROT_READ | (reply.access & SIMHCA_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0),
-		    MAP_SHARED, fd, (off_t)(reply.offset - lead));
-	assert_ptr_not_equal(base, MAP_FAILED);
-	assert_in_range(regions->count, 0, SIMHCA_STEP_REGIONS - 1);
-	regions->one[regions->count].file = reply.file;
-	regions->one[regions->count++].base = base + lead;
-}
-
-/* Carries all that was posted; whether it could. */
-static bool carry(struct simhca_step *step, const struct side *side)
-{
-	while (!fastpath_run(step)) {
-		if (!step->regions->wanted.key)
-			return false;
-		map_wanted(step, side);
-	}
-	return true;
-}
 
 /* ------------------------------------------------------------------------- which they are */
 
@@ -146,23 +44,23 @@ static void which_regions_can_be_mapped(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(rows[i].can,
 				 is_mappable(client,
-					     mr_in_file(client, rows[i].seals, ALL_ACCESS)->rkey));
+					     mapped_mr(client, rows[i].seals, ALL_ACCESS)->rkey));
 	/* A file with a name, which a file system of a size holds. */
 	fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(0, ftruncate(fd, PAGE));
-	assert_int_equal(0, reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
+	assert_int_equal(0, mapped_reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
 	assert_false(is_mappable(client, reply.rkey));
 	close(fd);
 	/* Of huge pages, of which there may be none at all when the file is made. */
 	fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
 	if (fd >= 0 && !ftruncate(fd, 2 << 20) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) &&
-	    !reg_try(client, fd, 0, PAGE, SIMHCA_ACCESS_REMOTE_READ, &reply))
+	    !mapped_reg_try(client, fd, 0, PAGE, SIMHCA_ACCESS_REMOTE_READ, &reply))
 		assert_false(is_mappable(client, reply.rkey));
 	if (fd >= 0)
 		close(fd);
 	/* Who registers it is not known. */
-	fd = memfd_of(PAGE, F_SEAL_SHRINK);
+	fd = mapped_memfd(PAGE, F_SEAL_SHRINK);
 	assert_int_equal(0, simhca_reg_dmabuf_mr(client->context, NULL, fd,
 						 &(struct simhca_reg_dmabuf_mr_req){
 							 .length = PAGE, .pd = client->pd },
@@ -171,7 +69,7 @@ static void which_regions_can_be_mapped(void **state)
 	/* Nobody would map it. */
 	world = world_new(&slow);
 	client = client_new(world, 0);
-	assert_int_equal(0, reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
+	assert_int_equal(0, mapped_reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
 	assert_false(is_mappable(client, reply.rkey));
 	world_free(world);
 	close(fd);
@@ -182,14 +80,14 @@ static void a_file_that_is_too_short(void **state)
 {
 	struct client *client = client_new(*state, 0);
 	struct simhca_reg_mr_reply reply;
-	int fd = memfd_of(4 * PAGE, 0);
+	int fd = mapped_memfd(4 * PAGE, 0);
 
 	assert_int_equal(0, ftruncate(fd, 2 * PAGE + 10));
 	assert_int_equal(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
-	assert_int_equal(-EINVAL, reg_try(client, fd, 0, 2 * PAGE + 11, ALL_ACCESS, &reply));
-	assert_int_equal(-EINVAL, reg_try(client, fd, 2 * PAGE, 11, ALL_ACCESS, &reply));
-	assert_int_equal(-EINVAL, reg_try(client, fd, 3 * PAGE, 1, ALL_ACCESS, &reply));
-	assert_int_equal(0, reg_try(client, fd, PAGE, PAGE + 10, ALL_ACCESS, &reply));
+	assert_int_equal(-EINVAL, mapped_reg_try(client, fd, 0, 2 * PAGE + 11, ALL_ACCESS, &reply));
+	assert_int_equal(-EINVAL, mapped_reg_try(client, fd, 2 * PAGE, 11, ALL_ACCESS, &reply));
+	assert_int_equal(-EINVAL, mapped_reg_try(client, fd, 3 * PAGE, 1, ALL_ACCESS, &reply));
+	assert_int_equal(0, mapped_reg_try(client, fd, PAGE, PAGE + 10, ALL_ACCESS, &reply));
 	assert_true(is_mappable(client, reply.rkey));
 	close(fd);
 }
@@ -225,8 +123,8 @@ static void a_file_that_shrinks_meanwhile(void **state)
 	struct simhca_reg_mr_reply reply;
 	struct stat file;
 
-	racing_fd = memfd_of(4 * PAGE, 0);
-	assert_int_equal(0, reg_try(client, racing_fd, 0, 4 * PAGE, ALL_ACCESS, &reply));
+	racing_fd = mapped_memfd(4 * PAGE, 0);
+	assert_int_equal(0, mapped_reg_try(client, racing_fd, 0, 4 * PAGE, ALL_ACCESS, &reply));
 	assert_int_equal(0, fstat(racing_fd, &file));
 	assert_int_equal(PAGE, file.st_size);
 	assert_false(is_mappable(client, reply.rkey));
@@ -240,19 +138,20 @@ static void files_that_are_kept(void **state)
 	const struct world_config config = { .device = { .fast_path = true, .kept_files = 4 } };
 	struct world *world = world_new(&config);
 	struct client *client = client_new(world, 0), *other = client_new(world, 0);
-	int fd = memfd_of(PAGE, F_SEAL_SHRINK);
+	int fd = mapped_memfd(PAGE, F_SEAL_SHRINK);
 	struct simhca_reg_mr_reply reply[3];
 
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 3; i++) {
-			assert_int_equal(0, reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply[i]));
+			assert_int_equal(0, mapped_reg_try(client, fd, 0, PAGE, ALL_ACCESS,
+							   &reply[i]));
 			assert_int_equal(i < 2, is_mappable(client, reply[i].rkey));
 		}
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(0,
 					 simhca_dereg_mr(client->context, reply[i].handle, NULL));
 	}
-	assert_int_equal(0, reg_try(other, fd, 0, PAGE, ALL_ACCESS, &reply[0]));
+	assert_int_equal(0, mapped_reg_try(other, fd, 0, PAGE, ALL_ACCESS, &reply[0]));
 	assert_true(is_mappable(other, reply[0].rkey));
 	close(fd);
 	world_free(world);
@@ -264,9 +163,9 @@ static void who_may_map_them(void **state)
 {
 	const int seals = F_SEAL_SHRINK;
 	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
-	struct mr *of_a = mr_in_file(pair->a.client, seals, ALL_ACCESS);
-	struct mr *of_b = mr_in_file(pair->b.client, seals, ALL_ACCESS);
-	struct mr *to_read = mr_in_file(pair->b.client, seals, SIMHCA_ACCESS_REMOTE_READ);
+	struct mr *of_a = mapped_mr(pair->a.client, seals, ALL_ACCESS);
+	struct mr *of_b = mapped_mr(pair->b.client, seals, ALL_ACCESS);
+	struct mr *to_read = mapped_mr(pair->b.client, seals, SIMHCA_ACCESS_REMOTE_READ);
 	const uint32_t pd = pair->b.client->pd;
 	struct simhca_map_region_reply reply;
 	struct mr *other_pd, *others;
@@ -276,57 +175,58 @@ static void who_may_map_them(void **state)
 	int fd;
 
 	/* One's own needs no peer. */
-	assert_int_equal(0, map_try(&pair->a, NULL, of_a->lkey, true, &reply, &fd));
-	assert_int_equal(-EPERM, map_try(&pair->a, NULL, of_b->lkey, true, &reply, &fd));
+	assert_int_equal(0, mapped_try(&pair->a, NULL, of_a->lkey, true, &reply, &fd));
+	assert_int_equal(-EPERM, mapped_try(&pair->a, NULL, of_b->lkey, true, &reply, &fd));
 	/* Before the peer's memory was seen. */
-	assert_int_equal(-ENOTCONN, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
+	assert_int_equal(-ENOTCONN, mapped_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
 	step = fastpath_attach(&pair->a);
-	assert_int_equal(0, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
-	assert_int_equal(OFFSET, reply.offset);
-	assert_int_equal(BYTES, reply.length);
+	assert_int_equal(0, mapped_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
+	assert_int_equal(MAPPED_OFFSET, reply.offset);
+	assert_int_equal(MAPPED_BYTES, reply.length);
 	assert_int_equal(mpt_of(pair->b.client, of_b->rkey)->file, reply.file);
 	assert_int_equal(O_RDWR, fcntl(fd, F_GETFL) & O_ACCMODE);
-	assert_int_equal(-EPERM, map_try(&pair->a, NULL, of_a->rkey, false, &reply, &fd));
-	assert_int_equal(0, map_try(&pair->a, NULL, to_read->rkey, false, &reply, &fd));
+	assert_int_equal(-EPERM, mapped_try(&pair->a, NULL, of_a->rkey, false, &reply, &fd));
+	assert_int_equal(0, mapped_try(&pair->a, NULL, to_read->rkey, false, &reply, &fd));
 	assert_int_equal(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
 	/* Keys that are none: the provider may ask for the next region at once. */
-	assert_int_equal(-ENOENT, map_try(&pair->a, NULL, of_b->rkey + 1, false, &reply, &fd));
-	assert_int_equal(-ENOENT, map_try(&pair->a, NULL, 0, false, &reply, &fd));
-	assert_int_equal(-ENOENT, map_try(&pair->a, NULL, UINT32_MAX, false, &reply, &fd));
+	assert_int_equal(-ENOENT, mapped_try(&pair->a, NULL, of_b->rkey + 1, false, &reply, &fd));
+	assert_int_equal(-ENOENT, mapped_try(&pair->a, NULL, 0, false, &reply, &fd));
+	assert_int_equal(-ENOENT, mapped_try(&pair->a, NULL, UINT32_MAX, false, &reply, &fd));
 	/* Ordinary regions, and the peer has not attached itself. */
-	assert_int_equal(-EPERM, map_try(&pair->a, NULL, pair->b.mr->rkey, false, &reply, &fd));
-	assert_int_equal(-ENOENT, map_try(&pair->a, NULL, fast_mr_new(pair->b.client, pd, 9)->rkey,
-					  false, &reply, &fd));
-	assert_int_equal(-ENOTCONN, map_try(&pair->b, NULL, of_a->rkey, false, &reply, &fd));
+	assert_int_equal(-EPERM, mapped_try(&pair->a, NULL, pair->b.mr->rkey, false, &reply, &fd));
+	assert_int_equal(-ENOENT,
+			 mapped_try(&pair->a, NULL, fast_mr_new(pair->b.client, pd, 9)->rkey, false,
+				    &reply, &fd));
+	assert_int_equal(-ENOTCONN, mapped_try(&pair->b, NULL, of_a->rkey, false, &reply, &fd));
 	/* Of another PD of the peer's. */
 	pair->b.client->pd = pd_new(pair->b.client);
-	other_pd = mr_in_file(pair->b.client, seals, ALL_ACCESS);
+	other_pd = mapped_mr(pair->b.client, seals, ALL_ACCESS);
 	pair->b.client->pd = pd;
-	assert_int_equal(-EPERM, map_try(&pair->a, NULL, other_pd->rkey, false, &reply, &fd));
+	assert_int_equal(-EPERM, mapped_try(&pair->a, NULL, other_pd->rkey, false, &reply, &fd));
 	/* Of another process that has the peer's context. */
 	mm = pair->b.client->mm;
 	pair->b.client->mm = simhca_context_mm(pair->b.client->context, getppid());
-	others = mr_in_file(pair->b.client, seals, ALL_ACCESS);
+	others = mapped_mr(pair->b.client, seals, ALL_ACCESS);
 	pair->b.client->mm = mm;
 	assert_true(is_mappable(pair->b.client, others->rkey));
-	assert_int_equal(-EPERM, map_try(&pair->a, NULL, others->rkey, false, &reply, &fd));
+	assert_int_equal(-EPERM, mapped_try(&pair->a, NULL, others->rkey, false, &reply, &fd));
 	/* Another process that has the QP's context has proven nothing. */
 	mm = pair->a.client->mm;
 	pair->a.client->mm = simhca_context_mm(pair->a.client->context, getppid());
-	assert_int_equal(-ENOTCONN, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
+	assert_int_equal(-ENOTCONN, mapped_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
 	pair->a.client->mm = mm;
 	/* While it is not attached. */
 	epoch = &pair->a.client->context->device->qpcs[SIMHCA_QPN_SLOT(pair->a.qp->qpn)]
 			 .fastpath_epoch;
 	atomic_store(epoch, 0);
-	assert_int_equal(-ENOTCONN, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
+	assert_int_equal(-ENOTCONN, mapped_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
 	atomic_store(epoch, step.fastpath_epoch);
-	assert_int_equal(0, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
+	assert_int_equal(0, mapped_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
 	/* No longer. */
 	assert_int_equal(0, mr_gone(of_b));
-	assert_int_equal(-ENOENT, map_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
+	assert_int_equal(-ENOENT, mapped_try(&pair->a, NULL, of_b->rkey, false, &reply, &fd));
 	assert_int_equal(0, qp_move(pair->b.qp, IBV_QPS_ERR));
-	assert_int_equal(-ENOTCONN, map_try(&pair->a, NULL, to_read->rkey, false, &reply, &fd));
+	assert_int_equal(-ENOTCONN, mapped_try(&pair->a, NULL, to_read->rkey, false, &reply, &fd));
 	fastpath_detach(&step);
 }
 
@@ -338,14 +238,14 @@ static const struct fastpath_work works[] = {
 	{ "writes of two parts", SIMHCA_WR_RDMA_WRITE, 0, 3, 101, 2, false, false },
 	{ "a list of writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 20, 333, 1, false, false },
 	{ "a list of inline writes", SIMHCA_WR_RDMA_WRITE, SIGNALED, 10, 64, 1, false, true },
-	{ "a long write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, BYTES - 19, 2, false, false },
+	{ "a long write", SIMHCA_WR_RDMA_WRITE, SIGNALED, 1, MAPPED_BYTES - 19, 2, false, false },
 	{ "writes with imm", SIMHCA_WR_RDMA_WRITE_WITH_IMM, SIGNALED, 2, 9000, 1, true, false },
 	{ "a send", SIMHCA_WR_SEND, SIGNALED, 1, 100, 1, true, false },
 	{ "short sends", SIMHCA_WR_SEND, SIGNALED, 3, 8, 1, true, false },
 	{ "sends of two parts", SIMHCA_WR_SEND, SIGNALED, 3, 5001, 2, true, false },
 	{ "inline", SIMHCA_WR_SEND, SIGNALED, 2, 64, 1, true, true },
 	{ "a read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, 100, 1, false, false },
-	{ "a long read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, BYTES - 21, 2, false, false },
+	{ "a long read", SIMHCA_WR_RDMA_READ, SIGNALED, 1, MAPPED_BYTES - 21, 2, false, false },
 };
 
 static unsigned int calls; /* of what moves much at once, for a process that there is not */
@@ -362,16 +262,6 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *own, unsigned lo
 {
 	calls += pid == -1;
 	return __real_process_vm_writev(pid, own, num_own, there, num_there, flags);
-}
-
-/* None of those by which it would reach the peer's memory does anything from now on. */
-static void forbid_system_calls(struct simhca_step *step)
-{
-	calls = 0;
-	close(step->peer.memory);
-	close(step->peer.pagemap);
-	step->peer.memory = step->peer.pagemap = -1;
-	step->peer.pid = -1;
 }
 
 /* Each work, with one end or both in files; all of it is the fast path's, once they are mapped. */
@@ -393,17 +283,17 @@ static void messages_of(struct world *world, enum ibv_qp_type type)
 			continue;
 		options.type = type;
 		options.slot_data = true;
-		options.buffer = BYTES;
+		options.buffer = MAPPED_BYTES;
 		pair = fastpath_pair(world, &options);
 		step = fastpath_attach(&pair->a);
 		step.regions = &regions;
 		if (w % PLACES != THERE_ONLY)
-			pair->a.mr = mr_in_file(pair->a.client, F_SEAL_SHRINK, ALL_ACCESS);
+			pair->a.mr = mapped_mr(pair->a.client, F_SEAL_SHRINK, ALL_ACCESS);
 		if (w % PLACES != HERE_ONLY)
-			pair->b.mr = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+			pair->b.mr = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 		/* What is mapped is reached without system calls. */
 		if (w % PLACES != HERE_ONLY)
-			forbid_system_calls(&step);
+			mapped_forbid_calls(&step);
 		needs = bytes && (!work->inlined || w % PLACES != HERE_ONLY);
 		for (uint32_t round = 1; round < 3; round++) {
 			struct simhca_cqe cqe;
@@ -414,7 +304,7 @@ static void messages_of(struct world *world, enum ibv_qp_type type)
 			/* First it is not mapped, and the message is left as it is. */
 			assert_int_equal(round == 1 && needs, !fastpath_run(&step));
 			assert_int_equal(regions.wanted.key != 0, round == 1 && needs);
-			assert_true(carry(&step, &pair->a));
+			assert_true(mapped_carry(&step, &pair->a));
 			while (cq_poll(pair->a.send_cq, &cqe))
 				assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
 			for (uint32_t i = 0; work->receives && i < work->count; i++) {
@@ -459,15 +349,15 @@ static void datagrams(void **state)
 	struct simhca_sge into;
 
 	step.regions = &regions;
-	forbid_system_calls(&step);
-	pair->a.mr = mr_in_file(pair->a.client, F_SEAL_SHRINK, ALL_ACCESS);
-	pair->b.mr = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+	mapped_forbid_calls(&step);
+	pair->a.mr = mapped_mr(pair->a.client, F_SEAL_SHRINK, ALL_ACCESS);
+	pair->b.mr = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 	for (uint32_t i = 1; i < 5; i++) {
 		into = sge(pair->b.mr, 0, 2000);
 		fill(pair->a.mr->addr, 1001, i);
 		side_recv(&pair->b, i, &into, 1);
 		ud_send(&pair->a, 1001);
-		assert_true(carry(&step, &pair->a));
+		assert_true(mapped_carry(&step, &pair->a));
 		fastpath_completes(pair->a.send_cq);
 		expect(pair->b.recv_cq, i, SUCCESS);
 		assert_true(filled(pair->b.mr->addr + 40, 1001, i));
@@ -486,7 +376,7 @@ static void an_address_that_both_have(void **state)
 	struct simhca_step step = fastpath_attach(&pair->a);
 	struct simhca_step_regions regions = { .count = 1 };
 	uint8_t *at = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int fd = memfd_of(PAGE, F_SEAL_SHRINK);
+	int fd = mapped_memfd(PAGE, F_SEAL_SHRINK);
 	const struct simhca_reg_dmabuf_mr_req req = { .length = PAGE,
 						      .iova = (uintptr_t)at,
 						      .pd = pair->b.client->pd,
@@ -539,11 +429,11 @@ static void the_last_word_comes_last(void **state)
 	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
 	struct simhca_step step = fastpath_attach(&pair->a);
 	struct simhca_step_regions regions = { 0 };
-	struct mr *file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS), *own = pair->a.mr;
+	struct mr *file = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS), *own = pair->a.mr;
 
 	step.regions = &regions;
 	fastpath_write(pair, 1, file);
-	assert_true(carry(&step, &pair->a));
+	assert_true(mapped_carry(&step, &pair->a));
 	fastpath_completes(pair->a.send_cq);
 	for (size_t i = 0; i < ARRAY_SIZE(lengths) * 16; i++) {
 		const bool read = i & 8;
@@ -586,25 +476,25 @@ static void a_key_that_is_used_anew(void **state)
 	struct simhca_step step = fastpath_attach(&pair->a);
 	struct simhca_device *device = pair->b.client->context->device;
 	struct simhca_step_regions regions = { 0 };
-	struct mr *first = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS), *second;
+	struct mr *first = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS), *second;
 
 	step.regions = &regions;
 	memset(pair->a.mr->addr, 7, 100);
 	fastpath_write(pair, 100, first);
-	assert_true(carry(&step, &pair->a));
+	assert_true(mapped_carry(&step, &pair->a));
 	fastpath_completes(pair->a.send_cq);
 	assert_true(all_bytes(first->addr, 100, 7));
 	assert_int_equal(0, mr_gone(first));
 	/* The last variant of 256 before the same one comes round. */
 	device->next_key_index = SIMHCA_KEY_INDEX(first->rkey);
 	atomic_fetch_sub((_Atomic uint32_t *)&mpt_of(pair->b.client, first->rkey)->key, 1);
-	second = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+	second = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 	assert_int_equal(first->rkey, second->rkey);
 	memset(pair->a.mr->addr, 8, 100);
 	fastpath_write(pair, 100, second);
 	assert_false(fastpath_run(&step));
 	assert_int_equal(second->rkey, regions.wanted.key);
-	assert_true(carry(&step, &pair->a));
+	assert_true(mapped_carry(&step, &pair->a));
 	fastpath_completes(pair->a.send_cq);
 	assert_int_equal(2, regions.count);
 	assert_true(all_bytes(second->addr, 100, 8));
@@ -612,7 +502,7 @@ static void a_key_that_is_used_anew(void **state)
 	/* With no other region there, the key grants nothing. */
 	assert_int_equal(0, mr_gone(second));
 	fastpath_write(pair, 100, second);
-	assert_false(carry(&step, &pair->a));
+	assert_false(mapped_carry(&step, &pair->a));
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	expect_why(pair->a.send_cq, 0, REM_ACCESS_ERR, KEY_UNKNOWN);
 	fastpath_detach(&step);
@@ -631,9 +521,9 @@ static void what_a_region_does_not_grant(void **state)
 
 		fastpath_setup(state);
 		pair = fastpath_pair_of(*state, IBV_QPT_RC);
-		mr = mr_in_file(pair->b.client, F_SEAL_SHRINK,
-				way == RIGHT ? SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_READ
-					     : ALL_ACCESS);
+		mr = mapped_mr(pair->b.client, F_SEAL_SHRINK,
+			       way == RIGHT ? SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_READ
+					    : ALL_ACCESS);
 		step = fastpath_attach(&pair->a);
 		step.regions = way == NOT_MAPPED ? NULL : &regions;
 		if (way == OTHER_PD)
@@ -643,13 +533,13 @@ static void what_a_region_does_not_grant(void **state)
 		regions.count = 1;
 		regions.one[0].file = mpt_of(pair->b.client, mr->rkey)->file;
 		regions.one[0].base = (char *)mr->addr;
-		mr->iova += way == BEYOND ? BYTES - 99 : way == BELOW ? -1ull : 0;
+		mr->iova += way == BEYOND ? MAPPED_BYTES - 99 : way == BELOW ? -1ull : 0;
 		memset(pair->a.mr->addr, 7, 100);
 		fastpath_write(pair, 100, mr);
 		assert_false(fastpath_run(&step));
 		assert_int_equal(1, step.fastpath->handed[SIMHCA_SLOW_MEMORY]);
 		assert_true(all_bytes(mr->addr, 100, 0) &&
-			    all_bytes(mr->addr + BYTES - 99, 100, 0));
+			    all_bytes(mr->addr + MAPPED_BYTES - 99, 100, 0));
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		if (way == NOT_MAPPED)
 			expect(pair->a.send_cq, 0, SUCCESS);
@@ -665,7 +555,7 @@ static void a_receive_in_both(void **state)
 {
 	for (int first = 0; first < 2; first++) {
 		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
-		struct mr *file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+		struct mr *file = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 		struct mr *parts[2] = { first ? pair->b.mr : file, first ? file : pair->b.mr };
 		struct simhca_step step = fastpath_attach(&pair->a);
 		struct simhca_step_regions regions = { 0 };
@@ -675,7 +565,7 @@ static void a_receive_in_both(void **state)
 		fill(pair->a.mr->addr, 100, 3);
 		side_recv(&pair->b, 1, into, 2);
 		fastpath_send(pair, 100);
-		assert_false(carry(&step, &pair->a));
+		assert_false(mapped_carry(&step, &pair->a));
 		assert_int_equal(0, step.fastpath->messages);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		fastpath_completes(pair->a.send_cq);
@@ -694,7 +584,7 @@ static void own_memory_that_is_gone(void **state)
 	for (int way = 0; way < WAYS; way++) {
 		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
 		struct client *client = pair->a.client;
-		struct mr *file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+		struct mr *file = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 		struct simhca_step step = fastpath_attach(&pair->a);
 		struct simhca_step_regions regions = { 0 };
 		struct simhca_sge part;
@@ -706,7 +596,7 @@ static void own_memory_that_is_gone(void **state)
 				     ALL_ACCESS);
 		step.regions = &regions;
 		fastpath_write(pair, 4 * PAGE, file);
-		assert_true(carry(&step, &pair->a));
+		assert_true(mapped_carry(&step, &pair->a));
 		if (way == UNMAPPED)
 			assert_int_equal(0, munmap(memory + 2 * PAGE, PAGE));
 		else
@@ -722,177 +612,6 @@ static void own_memory_that_is_gone(void **state)
 		assert_false(fastpath_run(&step));
 		assert_int_equal(1, step.fastpath->handed[SIMHCA_SLOW_COPY]);
 		assert_int_equal(1, step.fastpath->messages);
-		fastpath_detach(&step);
-	}
-}
-
-/* ------------------------------------------------------------------------------- atomics */
-
-/* One of 8 bytes, whose result or, of an atomic write, value is at the beginning of the QP's own region. */
-static void put_atomic(struct pair *pair, const struct mr *to, uint8_t opcode, uint64_t compare_add,
-		       uint64_t swap)
-{
-	struct simhca_sge own = sge(pair->a.mr, 0, 8);
-
-	qp_put(pair->a.qp, &(struct wr){ .opcode = opcode,
-					 .flags = SIGNALED,
-					 .sges = &own,
-					 .num_sge = 1,
-					 .remote_addr = to->iova,
-					 .rkey = to->rkey,
-					 .compare_add = compare_add,
-					 .swap = swap });
-}
-
-static void device_does(struct pair *pair)
-{
-	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	fastpath_completes(pair->a.send_cq);
-}
-
-/* By whom each of them is done does not matter: one instruction, for which nobody is waited. */
-static void atomics_in_a_file(void **state)
-{
-	static const struct {
-		uint8_t opcode;
-		uint64_t compare_add, swap, leaves;
-	} rows[] = {
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 7, 5 },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1ull << 40, 7, (1ull << 40) + 5 },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 7, (1ull << 40) + 4 },
-		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, 5, 9, (1ull << 40) + 4 },
-		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, (1ull << 40) + 4, UINT64_MAX, UINT64_MAX },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 7, 1 },
-		{ SIMHCA_WR_ATOMIC_WRITE, 0, 0, 1234567 },
-	};
-
-	for (int by_device = 0; by_device < 2; by_device++) {
-		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
-		struct pair *other = fastpath_pair_of(*state, IBV_QPT_RC);
-		struct simhca_step step = fastpath_attach(&pair->a);
-		struct simhca_step others = fastpath_attach(&other->a);
-		struct mr *file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
-		uint64_t *word = (uint64_t *)file->addr, *own = (uint64_t *)pair->a.mr->addr;
-		struct simhca_step_regions regions = { 0 };
-		uint64_t before = *word = 5;
-
-		step.regions = &regions;
-		forbid_system_calls(&step);
-		/* As if another program's step were under way. */
-		atomic_store(&others.fastpath->guard, 1);
-		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-			const bool store = rows[i].opcode == SIMHCA_WR_ATOMIC_WRITE;
-
-			*own = rows[i].leaves;
-			put_atomic(pair, file, rows[i].opcode, rows[i].compare_add, rows[i].swap);
-			if (by_device) {
-				device_does(pair);
-			} else {
-				assert_true(carry(&step, &pair->a));
-				fastpath_completes(pair->a.send_cq);
-			}
-			assert_true(*word == rows[i].leaves && *own == (store ? *word : before));
-			before = rows[i].leaves;
-		}
-		assert_true(all_bytes(file->addr + 8, 64, 0));
-		assert_int_equal(step.fastpath->messages, by_device ? 0 : ARRAY_SIZE(rows));
-		/* Writes are still the program's, and so is what follows. */
-		fastpath_write(pair, 100, file);
-		put_atomic(pair, file, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 0);
-		assert_true(carry(&step, &pair->a));
-		fastpath_completes(pair->a.send_cq);
-		fastpath_completes(pair->a.send_cq);
-		atomic_store(&others.fastpath->guard, 2);
-		check_works(pair);
-		fastpath_detach(&step);
-		fastpath_detach(&others);
-	}
-}
-
-/*
- * One region has a file that could shrink when it was made, so an atomic there takes the device more than
- * an instruction. The first one waits for steps that are under way; after that writes to that file are the
- * device's, whoever has mapped which part of it, and so are atomics, and reads are not.
- */
-static void atomics_that_take_longer(void **state)
-{
-	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
-	struct pair *other = fastpath_pair_of(*state, IBV_QPT_RC);
-	struct simhca_step step = fastpath_attach(&pair->a), others = fastpath_attach(&other->a);
-	struct mr own = *pair->a.mr, *early, *file, *elsewhere;
-	struct simhca_step_regions regions = { 0 };
-	int fd = memfd_of(BYTES + 5 * PAGE, 0);
-	uint64_t *word;
-
-	early = mr_of(pair->b.client, fd, ALL_ACCESS);
-	assert_int_equal(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
-	file = mr_of(pair->b.client, fd, ALL_ACCESS);
-	close(fd);
-	elsewhere = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
-	word = (uint64_t *)file->addr;
-	step.regions = &regions;
-	memset(pair->a.mr->addr, 0, 100);
-	fastpath_write(pair, 8, file);
-	fastpath_write(pair, 8, elsewhere);
-	assert_true(carry(&step, &pair->a));
-	fastpath_completes(pair->a.send_cq);
-	fastpath_completes(pair->a.send_cq);
-	put_atomic(pair, early, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
-	assert_false(carry(&step, &pair->a));
-	/* As if another program's step were under way. */
-	atomic_store(&others.fastpath->guard, 1);
-	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-	run_until_idle(*state);
-	expect_none(pair->a.send_cq);
-	assert_int_equal(0, *word);
-	atomic_store(&others.fastpath->guard, 2);
-	advance(*state, SEC);
-	fastpath_completes(pair->a.send_cq);
-	assert_int_equal(1, *word);
-	fastpath_write(pair, 8, file);
-	assert_false(carry(&step, &pair->a));
-	device_does(pair);
-	put_atomic(pair, file, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 5, 0);
-	assert_false(carry(&step, &pair->a));
-	device_does(pair);
-	assert_int_equal(*word, 5 + *(uint64_t *)pair->a.mr->addr);
-	/* To another file it goes on, and it reads. */
-	fastpath_write(pair, 8, elsewhere);
-	qp_put(pair->a.qp, &(struct wr){ .opcode = SIMHCA_WR_RDMA_READ,
-					 .flags = SIGNALED,
-					 .sges = &(struct simhca_sge){ own.iova, 8, own.lkey },
-					 .num_sge = 1,
-					 .remote_addr = file->iova,
-					 .rkey = file->rkey });
-	put_atomic(pair, elsewhere, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
-	assert_true(carry(&step, &pair->a));
-	for (int i = 0; i < 3; i++)
-		fastpath_completes(pair->a.send_cq);
-	fastpath_detach(&step);
-	fastpath_detach(&others);
-}
-
-/* On-chip memory may be registered from any byte on: what does not lie as a word does takes longer. */
-static void atomics_in_on_chip_memory(void **state)
-{
-	for (uint64_t offset = 0; offset < 12; offset += 4) {
-		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
-		struct simhca_step step = fastpath_attach(&pair->a);
-		struct mr mr = dm_mr_new(pair->b.client, dm_new(pair->b.client, PAGE), offset, 64);
-		struct simhca_step_regions regions = { 0 };
-		uint64_t value = 40;
-
-		step.regions = &regions;
-		memcpy(mr.addr + 8, &value, sizeof(value));
-		mr.iova += 8;
-		put_atomic(pair, &mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 0);
-		assert_int_equal(carry(&step, &pair->a), !(offset % 8));
-		if (offset % 8)
-			device_does(pair);
-		else
-			fastpath_completes(pair->a.send_cq);
-		memcpy(&value, mr.addr + 8, sizeof(value));
-		assert_int_equal(42, value);
 		fastpath_detach(&step);
 	}
 }
@@ -927,11 +646,11 @@ static void killed_at_each_store(void **state)
 			assert_true(store < MOST_STORES);
 			fastpath_setup(state);
 			pair = fastpath_rc_pair(*state, false);
-			pair->b.mr = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+			pair->b.mr = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 			step = fastpath_attach(&pair->a);
 			step.regions = &regions;
 			regions.wanted.key = pair->b.mr->rkey;
-			map_wanted(&step, &pair->a);
+			mapped_map_wanted(&step, &pair->a);
 			fill(pair->a.mr->addr, work->count * work->length, store);
 			fastpath_put_work(pair, work);
 			killed = fastpath_killed_at(&step, store);
@@ -962,54 +681,11 @@ static void killed_at_each_store(void **state)
 	}
 }
 
-/* An atomic is done or it is not, and the device does the next one. */
-static void killed_in_an_atomic(void **state)
-{
-	bool killed = true, before = false, after = false;
-	unsigned int store;
-
-	for (store = 1; killed; store += STORE_STEP) {
-		struct simhca_step_regions regions = { 0 };
-		struct pair *pair, *other;
-		struct simhca_step step;
-		uint64_t *word, old;
-		int fd;
-
-		assert_true(store < MOST_STORES);
-		fastpath_setup(state);
-		pair = fastpath_rc_pair(*state, false);
-		other = fastpath_rc_pair(*state, false);
-		fd = memfd_of(BYTES + 5 * PAGE, F_SEAL_SHRINK);
-		pair->b.mr = mr_of(pair->b.client, fd, ALL_ACCESS);
-		other->b.mr = mr_of(other->b.client, fd, ALL_ACCESS);
-		close(fd);
-		word = (uint64_t *)pair->b.mr->addr;
-		step = fastpath_attach(&pair->a);
-		step.regions = &regions;
-		regions.wanted.key = pair->b.mr->rkey;
-		map_wanted(&step, &pair->a);
-		put_atomic(pair, pair->b.mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
-		killed = fastpath_killed_at(&step, store);
-		client_gone(pair->a.client);
-		assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
-		old = *word;
-		assert_true(old <= 1 && (killed || old));
-		before |= killed && !old;
-		after |= killed && old;
-		put_atomic(other, other->b.mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
-		device_does(other);
-		assert_int_equal(old + 1, *word);
-		fastpath_detach(&step);
-		teardown(state);
-	}
-	assert_true(STORE_STEP > 1 || (before && after));
-}
-
 /* A region is not deregistered while a step that may be in it is under way. */
 static void a_step_is_waited_for(void **state)
 {
 	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
-	struct mr *file = mr_in_file(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
+	struct mr *file = mapped_mr(pair->b.client, F_SEAL_SHRINK, ALL_ACCESS);
 	struct simhca_step step = fastpath_attach(&pair->a);
 
 	atomic_store(&step.fastpath->guard, 1);
@@ -1036,11 +712,7 @@ int main(void)
 		cmocka_unit_test(what_a_region_does_not_grant),
 		HERE(a_receive_in_both),
 		HERE(own_memory_that_is_gone),
-		HERE(atomics_in_a_file),
-		HERE(atomics_that_take_longer),
-		HERE(atomics_in_on_chip_memory),
 		cmocka_unit_test(killed_at_each_store),
-		cmocka_unit_test(killed_in_an_atomic),
 		HERE(a_step_is_waited_for),
 	};
 
