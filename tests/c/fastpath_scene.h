@@ -63,6 +63,13 @@ void fastpath_put_work(struct pair *pair, const struct fastpath_work *work);
 void fastpath_write(struct pair *pair, uint32_t length, const struct mr *to);
 void fastpath_send(struct pair *pair, uint32_t length);
 void fastpath_put_fetch_and_add(struct side *side, const struct mr *mr);
+/* Atomics one after the other, on a word that is 5 at first, and what each leaves there. */
+struct fastpath_atomic {
+	uint8_t opcode;
+	uint64_t compare_add, swap, leaves;
+};
+#define FASTPATH_ATOMICS 6
+extern const struct fastpath_atomic fastpath_atomics[FASTPATH_ATOMICS];
 /* The first atomic on our memory is the device's: then those who write there know of each other. */
 void fastpath_begin_atomics(struct world *world);
 /* The data in the slot of a receive. */

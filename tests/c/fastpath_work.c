@@ -80,6 +80,15 @@ void fastpath_begin_atomics(struct world *world)
 	fastpath_completes(pair->a.send_cq);
 }
 
+const struct fastpath_atomic fastpath_atomics[FASTPATH_ATOMICS] = {
+	{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 7, 5 },
+	{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1ull << 40, 7, (1ull << 40) + 5 },
+	{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 7, (1ull << 40) + 4 },
+	{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, 5, 9, (1ull << 40) + 4 },
+	{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, (1ull << 40) + 4, UINT64_MAX, UINT64_MAX },
+	{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 7, 1 },
+};
+
 const uint8_t *fastpath_slot(const struct qp *qp, uint32_t index)
 {
 	return qp->rq + (size_t)(index % qp->granted.rq_entries) * qp->granted.rq_stride +

@@ -97,20 +97,10 @@ static void completes_in_time(struct pair *pair)
 static void what_they_find_and_leave(void **state)
 {
 	struct scene scene = scene_new(*state);
-	const struct {
-		uint8_t opcode;
-		uint64_t compare_add, swap, leaves;
-	} rows[] = {
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 7, 5 },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1ull << 40, 7, (1ull << 40) + 5 },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 7, (1ull << 40) + 4 },
-		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, 5, 9, (1ull << 40) + 4 },
-		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, (1ull << 40) + 4, UINT64_MAX, UINT64_MAX },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 7, 1 },
-	};
+	const struct fastpath_atomic *rows = fastpath_atomics;
 	uint64_t before = *scene.word = 5;
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+	for (size_t i = 0; i < FASTPATH_ATOMICS; i++) {
 		put(scene.pair, rows[i].opcode, 4096, rows[i].compare_add, rows[i].swap);
 		assert_true(simhca_step(&scene.step));
 		fastpath_completes(scene.pair->a.send_cq);
@@ -122,7 +112,7 @@ static void what_they_find_and_leave(void **state)
 	assert_true(simhca_step(&scene.step));
 	assert_true(*scene.word == 1234567);
 	assert_true(all_bytes(scene.pair->b.mr->addr + 8, 64, 0));
-	assert_int_equal(scene.step.fastpath->messages, ARRAY_SIZE(rows) + 1);
+	assert_int_equal(scene.step.fastpath->messages, FASTPATH_ATOMICS + 1);
 	fastpath_detach(&scene.step);
 }
 

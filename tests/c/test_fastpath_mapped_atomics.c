@@ -27,28 +27,18 @@ static void put_atomic(struct pair *pair, const struct mr *to, uint8_t opcode, u
 					 .swap = swap });
 }
 
-static void device_does(struct pair *pair)
+static void is_done(struct simhca_step *step, struct pair *pair, bool by_device)
 {
-	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	if (!by_device)
+		assert_true(mapped_carry(step, &pair->a));
+	else
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	fastpath_completes(pair->a.send_cq);
 }
 
 /* By whom each of them is done does not matter: one instruction, for which nobody is waited. */
 static void atomics_in_a_file(void **state)
 {
-	static const struct {
-		uint8_t opcode;
-		uint64_t compare_add, swap, leaves;
-	} rows[] = {
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 7, 5 },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1ull << 40, 7, (1ull << 40) + 5 },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 7, (1ull << 40) + 4 },
-		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, 5, 9, (1ull << 40) + 4 },
-		{ SIMHCA_WR_ATOMIC_CMP_AND_SWP, (1ull << 40) + 4, UINT64_MAX, UINT64_MAX },
-		{ SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 7, 1 },
-		{ SIMHCA_WR_ATOMIC_WRITE, 0, 0, 1234567 },
-	};
-
 	for (int by_device = 0; by_device < 2; by_device++) {
 		struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
 		struct pair *other = fastpath_pair_of(*state, IBV_QPT_RC);
@@ -63,22 +53,20 @@ static void atomics_in_a_file(void **state)
 		mapped_forbid_calls(&step);
 		/* As if another program's step were under way. */
 		atomic_store(&others.fastpath->guard, 1);
-		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-			const bool store = rows[i].opcode == SIMHCA_WR_ATOMIC_WRITE;
+		for (size_t i = 0; i < FASTPATH_ATOMICS; i++) {
+			const struct fastpath_atomic *row = &fastpath_atomics[i];
 
-			*own = rows[i].leaves;
-			put_atomic(pair, file, rows[i].opcode, rows[i].compare_add, rows[i].swap);
-			if (by_device) {
-				device_does(pair);
-			} else {
-				assert_true(mapped_carry(&step, &pair->a));
-				fastpath_completes(pair->a.send_cq);
-			}
-			assert_true(*word == rows[i].leaves && *own == (store ? *word : before));
-			before = rows[i].leaves;
+			put_atomic(pair, file, row->opcode, row->compare_add, row->swap);
+			is_done(&step, pair, by_device);
+			assert_true(*word == row->leaves && *own == before);
+			before = row->leaves;
 		}
+		*own = 1234567;
+		put_atomic(pair, file, SIMHCA_WR_ATOMIC_WRITE, 0, 0);
+		is_done(&step, pair, by_device);
+		assert_int_equal(1234567, *word);
 		assert_true(all_bytes(file->addr + 8, 64, 0));
-		assert_int_equal(step.fastpath->messages, by_device ? 0 : ARRAY_SIZE(rows));
+		assert_int_equal(step.fastpath->messages, by_device ? 0 : FASTPATH_ATOMICS + 1);
 		/* Writes are still the program's, and so is what follows. */
 		fastpath_write(pair, 100, file);
 		put_atomic(pair, file, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 0, 0);
@@ -134,10 +122,10 @@ static void atomics_that_take_longer(void **state)
 	assert_int_equal(1, *word);
 	fastpath_write(pair, 8, file);
 	assert_false(mapped_carry(&step, &pair->a));
-	device_does(pair);
+	is_done(NULL, pair, true);
 	put_atomic(pair, file, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 5, 0);
 	assert_false(mapped_carry(&step, &pair->a));
-	device_does(pair);
+	is_done(NULL, pair, true);
 	assert_int_equal(*word, 5 + *(uint64_t *)pair->a.mr->addr);
 	/* To another file it goes on, and it reads. */
 	fastpath_write(pair, 8, elsewhere);
@@ -171,7 +159,7 @@ static void atomics_in_on_chip_memory(void **state)
 		put_atomic(pair, &mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 2, 0);
 		assert_int_equal(mapped_carry(&step, &pair->a), !(offset % 8));
 		if (offset % 8)
-			device_does(pair);
+			is_done(NULL, pair, true);
 		else
 			fastpath_completes(pair->a.send_cq);
 		memcpy(&value, mr.addr + 8, sizeof(value));
@@ -215,7 +203,7 @@ static void killed_in_an_atomic(void **state)
 		before |= killed && !old;
 		after |= killed && old;
 		put_atomic(other, other->b.mr, SIMHCA_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
-		device_does(other);
+		is_done(NULL, other, true);
 		assert_int_equal(old + 1, *word);
 		fastpath_detach(&step);
 		teardown(state);
