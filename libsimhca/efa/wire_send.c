@@ -186,7 +186,7 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 		simhca_congestion_lost(&route->congestion);
 	} else if (parcel->order > route->silent_at) {
 		/* Once for all that was sent by then. */
-		simhca_congestion_silence(&route->congestion);
+		simhca_congestion_silence(&route->congestion, now);
 		route->silent_at = route->order;
 	}
 	parcel->tries++;

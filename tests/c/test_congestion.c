@@ -18,6 +18,11 @@ static uint32_t window(const struct simhca_congestion *congestion)
 	return simhca_congestion_window(congestion);
 }
 
+static void be_silent(struct simhca_congestion *congestion)
+{
+	simhca_congestion_silence(congestion, 1000);
+}
+
 /* So many PSNs arrive; when does not matter. */
 static void arrive(struct simhca_congestion *congestion, uint32_t psns)
 {
@@ -62,7 +67,7 @@ static void silence_begins_anew(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
-	simhca_congestion_silence(&congestion);
+	be_silent(&congestion);
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LEAST);
 	arrive(&congestion, SIMHCA_WINDOW_FIRST / 2 - SIMHCA_WINDOW_LEAST);
 	/* Quickly to where it was a half, slowly from there. */
@@ -112,9 +117,9 @@ static void but_not_before_a_millisecond(void **state)
 
 	take_time(&congestion, 1000);
 	assert_int_equal(adaptive(&congestion), MS);
-	simhca_congestion_silence(&congestion);
+	be_silent(&congestion);
 	assert_int_equal(adaptive(&congestion), 8 * MS);
-	simhca_congestion_silence(&congestion);
+	be_silent(&congestion);
 	assert_int_equal(adaptive(&congestion), 16 * MS);
 	take_time(&congestion, 1000);
 	assert_int_equal(adaptive(&congestion), MS);
@@ -127,7 +132,7 @@ static void silence_makes_it_longer(void **state)
 	take_time(&congestion, MS);
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(adaptive(&congestion), 4 * MS << i);
-		simhca_congestion_silence(&congestion);
+		be_silent(&congestion);
 	}
 	assert_int_equal(adaptive(&congestion), 0);
 	take_time(&congestion, MS);
@@ -156,7 +161,7 @@ static void an_answer_that_is_late_is_waited_for(void **state)
 
 	for (unsigned int i = 1; i < 4; i++) {
 		simhca_congestion_sent(&congestion, i, 1000);
-		simhca_congestion_silence(&congestion);
+		be_silent(&congestion);
 		simhca_congestion_acknowledged(&congestion, i, i + 1, 60 * MS, 1);
 		assert_int_equal(timeout(&congestion, 10 * MS, 0), 10 * MS << i);
 	}
@@ -173,7 +178,7 @@ static void waiting_has_an_end(void **state)
 	struct simhca_congestion congestion = at_first();
 
 	for (int i = 0; i < 1000; i++) {
-		simhca_congestion_silence(&congestion);
+		be_silent(&congestion);
 		arrive(&congestion, 1);
 	}
 	assert_int_equal(timeout(&congestion, 4096, 0), 1000 * MS);
@@ -183,11 +188,68 @@ static void waiting_has_an_end(void **state)
 	assert_int_equal(timeout(&congestion, 0, 0), 0);
 }
 
+/* All is sent again at so many ms, and the answer comes so many ns later. */
+static void answer_again(struct simhca_congestion *congestion, uint64_t ms, uint64_t ns)
+{
+	simhca_congestion_silence(congestion, ms * MS);
+	simhca_congestion_acknowledged(congestion, 0, 1, ms * MS + ns, 1);
+}
+
+/*
+ * What is sent again and answered as soon as ever was lost: it is not waited longer for the next one. That is
+ * believed once, and then again when something was answered that was sent once.
+ */
+static void what_was_lost_is_not_late(void **state)
+{
+	static const uint64_t others[] = { MS / 2 - 1, 2 * MS + 1 };
+	struct simhca_congestion congestion = at_first();
+
+	take_time(&congestion, MS);
+	answer_again(&congestion, 100, MS);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+	answer_again(&congestion, 200, MS);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		take_time(&congestion, MS);
+		answer_again(&congestion, 300, others[i]);
+		assert_int_equal(adaptive(&congestion), 8 * MS);
+	}
+	answer_again(&congestion, 400, MS / 2);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+	/* An answer to what was sent once, of whatever kind. */
+	simhca_congestion_sent(&congestion, 7, 1000);
+	simhca_congestion_lost(&congestion);
+	answer_again(&congestion, 500, 2 * MS);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+	/* Another loss comes before that answer: to which of both it is an answer nobody knows. */
+	take_time(&congestion, MS);
+	simhca_congestion_silence(&congestion, 600 * MS);
+	simhca_congestion_lost(&congestion);
+	simhca_congestion_acknowledged(&congestion, 0, 1, 601 * MS, 1);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
+}
+
+/* A NAK for what was sent once has come in time, as an acknowledgement would. */
+static void a_nak_is_an_answer(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	take_time(&congestion, MS);
+	be_silent(&congestion);
+	arrive(&congestion, 1);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
+	simhca_congestion_lost(&congestion);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
+	simhca_congestion_sent(&congestion, 7, 1000);
+	simhca_congestion_lost(&congestion);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+}
+
 /* An answer to what went twice may be one to the first, or to the second (Karn's rule). */
 static void what_goes_twice_tells_no_time(void **state)
 {
-	void (*const again[])(struct simhca_congestion *
-			      congestion) = { simhca_congestion_lost, simhca_congestion_silence };
+	void (*const again[])(struct simhca_congestion * congestion) = { simhca_congestion_lost,
+									 be_silent };
 
 	for (size_t i = 0; i < ARRAY_SIZE(again); i++) {
 		struct simhca_congestion congestion = at_first();
@@ -230,7 +292,7 @@ static void marks_leave_less_than_a_packet(void **state)
 	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 0);
 	/* Nor do they give more than there was. */
 	simhca_congestion_lost(&congestion);
-	simhca_congestion_silence(&congestion);
+	be_silent(&congestion);
 	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 640 * MS);
 	/* It comes back by no more than twice as much. */
 	arrive(&congestion, 1);
@@ -262,6 +324,8 @@ int main(void)
 		cmocka_unit_test(a_timeout_becomes_longer),
 		cmocka_unit_test(an_answer_that_is_late_is_waited_for),
 		cmocka_unit_test(waiting_has_an_end),
+		cmocka_unit_test(what_was_lost_is_not_late),
+		cmocka_unit_test(a_nak_is_an_answer),
 		cmocka_unit_test(what_goes_twice_tells_no_time),
 		cmocka_unit_test(one_is_timed_at_a_time),
 		cmocka_unit_test(several_grow_as_one),

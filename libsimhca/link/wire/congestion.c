@@ -33,6 +33,8 @@ void simhca_congestion_begin(struct simhca_congestion *congestion)
 	congestion->timed_psn = 0;
 	congestion->round_trip_ns = 0;
 	congestion->silences = congestion->backed_off = 0;
+	congestion->resent_at = 0;
+	congestion->believed = false;
 }
 
 uint32_t simhca_congestion_window(const struct simhca_congestion *congestion)
@@ -63,11 +65,31 @@ void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, 
 	congestion->timed_psn = psn;
 }
 
+static void answers_in_time(struct simhca_congestion *congestion)
+{
+	congestion->silences = congestion->backed_off = 0;
+	congestion->believed = false;
+}
+
+/*
+ * What is answered as long after it was sent again as answers take was lost, and has not taken longer
+ * than was waited for it: on a way that has become that much longer this happens by chance. So it is
+ * believed once, and then something has to be answered that was sent once.
+ */
+static void take_answer(struct simhca_congestion *congestion, uint64_t ns)
+{
+	if (congestion->believed || ns < congestion->round_trip_ns / 2 ||
+	    ns > congestion->round_trip_ns * 2)
+		return;
+	answers_in_time(congestion);
+	congestion->believed = true;
+}
+
 /* Smoothed as TCP's (RFC 6298). */
 static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 {
 	congestion->timed_at = 0;
-	congestion->silences = congestion->backed_off = 0;
+	answers_in_time(congestion);
 	congestion->round_trip_ns =
 		congestion->round_trip_ns ? (7 * congestion->round_trip_ns + ns) / 8 : ns;
 	if (!congestion->round_trip_ns)
@@ -122,6 +144,9 @@ void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32
 
 	if (congestion->timed_at && simhca_psn_cmp(psn, congestion->timed_psn) > 0)
 		take_time(congestion, now_ns - congestion->timed_at);
+	else if (congestion->resent_at)
+		take_answer(congestion, now_ns - congestion->resent_at);
+	congestion->resent_at = 0;
 	congestion->backed_off += congestion->silences;
 	if (congestion->backed_off > MOST_BACKED_OFF)
 		congestion->backed_off = MOST_BACKED_OFF;
@@ -154,6 +179,10 @@ static void fall(struct simhca_congestion *congestion, uint32_t least)
 
 void simhca_congestion_lost(struct simhca_congestion *congestion)
 {
+	/* What tells of that was an answer to what was sent once. */
+	if (congestion->timed_at)
+		answers_in_time(congestion);
+	congestion->resent_at = 0;
 	congestion->timed_at = 0; /* it is sent again: which one is answered nobody knows */
 	fall(congestion, SIMHCA_WINDOW_LEAST * PSN);
 }
@@ -163,9 +192,10 @@ void simhca_congestion_marked(struct simhca_congestion *congestion)
 	fall(congestion, SIMHCA_WINDOW_PART);
 }
 
-void simhca_congestion_silence(struct simhca_congestion *congestion)
+void simhca_congestion_silence(struct simhca_congestion *congestion, uint64_t now_ns)
 {
 	congestion->timed_at = 0;
+	congestion->resent_at = now_ns;
 	congestion->silences++;
 	congestion->behind = congestion->credit = 0;
 	congestion->enough = half_of(congestion->window, SIMHCA_WINDOW_LEAST * PSN);

@@ -43,6 +43,9 @@ struct simhca_congestion {
 	 * so whoever asks too soon must wait longer until something is answered in time (RFC 6298, 5.5).
 	 */
 	unsigned int backed_off;
+	uint64_t
+		resent_at; /* after a silence, until something is acknowledged or lost; 0: nothing was */
+	bool believed; /* an answer to that, since one to what was sent once */
 };
 
 /* PSNs */
@@ -56,14 +59,17 @@ struct simhca_congestion {
 void simhca_congestion_begin(struct simhca_congestion *congestion);
 /* A request for which an answer is wanted goes out for the first time. */
 void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, uint64_t now_ns);
-/* All before psn has arrived; una: all before that was known to; flows: QPs that go this way. */
+/*
+ * All before psn has arrived; una: all before that was known to; flows: QPs that go this way. now_ns
+ * counts if timed_at or resent_at is not 0.
+ */
 void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
 				    uint32_t psn, uint64_t now_ns, uint32_t flows);
 void simhca_congestion_lost(struct simhca_congestion *congestion);
 /* The network says that it is full. */
 void simhca_congestion_marked(struct simhca_congestion *congestion);
-/* No answer in time: nothing is known of the network any more. */
-void simhca_congestion_silence(struct simhca_congestion *congestion);
+/* No answer in time: nothing is known of the network any more. All is sent again now. */
+void simhca_congestion_silence(struct simhca_congestion *congestion, uint64_t now_ns);
 
 /* PSNs that may be under way: one at least. */
 uint32_t simhca_congestion_window(const struct simhca_congestion *congestion);

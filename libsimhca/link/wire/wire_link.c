@@ -366,7 +366,9 @@ static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 {
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 	struct simhca_share *share = simhca_inbox_share(qp->wire.inbox);
-	uint64_t now = congestion->timed_at ? simhca_engine_now(qp->context->engine) : 0;
+	uint64_t now = congestion->timed_at || congestion->resent_at
+			       ? simhca_engine_now(qp->context->engine)
+			       : 0;
 
 	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now,
 				       simhca_share_count(share));
@@ -400,7 +402,7 @@ static void lost(struct simhca_qp *qp, bool silence)
 		simhca_congestion_lost(congestion);
 		return;
 	}
-	simhca_congestion_silence(congestion);
+	simhca_congestion_silence(congestion, simhca_engine_now(qp->context->engine));
 	simhca_path_hole_silence(simhca_inbox_path_hole(qp->wire.inbox));
 }
 
