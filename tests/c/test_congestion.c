@@ -196,8 +196,8 @@ static void answer_again(struct simhca_congestion *congestion, uint64_t ms, uint
 }
 
 /*
- * What is sent again and answered as soon as ever was lost: it is not waited longer for the next one. That is
- * believed once, and then again when something was answered that was sent once.
+ * What is sent again and answered in the time that answers take was lost, so the next one is not waited for any
+ * longer. That is believed once, and then again when something was answered that was sent once.
  */
 static void what_was_lost_is_not_late(void **state)
 {
