@@ -205,8 +205,10 @@ static inline uint32_t simhca_cqes_match(const struct simhca_cq_view *cq, uint32
 	/* The client can say that any number waits: what is behind so many more is taken to be published. */
 	if (waiting > SIMHCA_CQES_LOOKED_AT)
 		waiting = SIMHCA_CQES_LOOKED_AT;
+	/* What the client has polled meanwhile may have been written over. */
 	for (uint32_t i = index - waiting; i != index; i++)
-		if (!simhca_cqe_is_published(cq, i))
+		if (!simhca_cqe_is_published(cq, i) &&
+		    index - i <= simhca_gate_waiting(index, simhca_cq_consumer(cq), cq->entries))
 			return SIMHCA_ARM_NONE;
 	for (uint32_t i = index + 1;
 	     i - index <= SIMHCA_CQES_LOOKED_AT && simhca_cqe_is_published(cq, i); i++)
