@@ -23,6 +23,7 @@ static const struct choice link_layers[] = { { "ethernet", 0 }, { "ib", 1 }, { N
 static const struct choice wires[] = { { "off", 0 }, { "roce", 1 }, { NULL, 0 } };
 static const struct choice managers[] = { { "on", 0 }, { "off", 1 }, { NULL, 0 } };
 static const struct choice fast_path[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
+static const struct choice shared[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice scatter[] = { { "off", 0 }, { "on", 1 }, { NULL, 0 } };
 static const struct choice mtus[] = { { "256", 256 },	{ "512", 512 },	  { "1024", 1024 },
 				      { "2048", 2048 }, { "4096", 4096 }, { NULL, 0 } };
@@ -130,6 +131,9 @@ const struct option_desc option_table[] = {
 	  .initial = "on",
 	  .help = "programs that may write to each other's memory carry their messages by "
 		  "themselves [on]" },
+	CHOICE("shared-memory", shared_memory, "on|off", SCOPE_DEVICE, shared, "off",
+	       "with the fast path: memory that is registered is moved into files that both ends "
+	       "map [off]"),
 	CHOICE("scatter-to-cqe", slot_data, "on|off", SCOPE_DEVICE, scatter, "on",
 	       "messages of up to 64 bytes are copied to their buffers by who polls for them [on]"),
 	NUMBER("fault-latency", fault_latency, "US", SCOPE_DEVICE, 0, 10000000,

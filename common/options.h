@@ -69,6 +69,7 @@ struct settings {
 	uint32_t mw_type_2a;	 /* type 2 memory windows are of type 2A; else 2B */
 	uint32_t event_at_arm;	 /* arming a CQ that holds completions raises an event */
 	uint32_t fast_path;	 /* programs may run steps of their QPs */
+	uint32_t shared_memory;	 /* programs move what they register into files */
 	uint32_t slot_data;	 /* small messages may stay in their receives' slots */
 	uint32_t fault_latency;	 /* us */
 	uint32_t odp_checks;	 /* on-demand pages are looked for at each access */

@@ -28,7 +28,7 @@ struct simhca_reg_mr_reply {
 	uint32_t handle;
 	uint32_t lkey;
 	uint32_t rkey;
-	uint32_t reserved;
+	uint32_t moved; /* REG_DMABUF_MR with addr: the region lies in the file */
 };
 
 /* the values of enum ibv_rereg_mr_flags */
@@ -114,15 +114,20 @@ SIMHCA_ABI_SIZE(struct simhca_reg_dm_mr_req, 32);
  * REG_DMABUF_MR: a region of the file whose descriptor comes along: a dma-buf, or what lies in
  * memory only (memfd, tmpfs, hugetlbfs). The descriptor may be closed afterwards, and the file may
  * shrink: an access to what is no longer there is an error completion.
+ *
+ * With addr it is a region of the sender's memory there, which the sender is about to move into the file. It
+ * lies in the file only if programs can map that; otherwise it is as one of REG_MR, and the sender leaves its
+ * memory where it is. REREG_MR makes one of REG_MR of it, and then the sender moves the memory back.
  */
 struct simhca_reg_dmabuf_mr_req {
-	uint64_t offset; /* into the file; the same within a page as iova */
+	uint64_t offset; /* into the file; the same within a page as iova, and as addr */
 	uint64_t length; /* bytes */
 	uint64_t iova;
+	uint64_t addr; /* in the sender's memory; 0: the region is one of the file */
 	uint32_t pd;
 	uint32_t access; /* enum simhca_access */
 };
-SIMHCA_ABI_SIZE(struct simhca_reg_dmabuf_mr_req, 32);
+SIMHCA_ABI_SIZE(struct simhca_reg_dmabuf_mr_req, 40);
 
 /* What on-demand paging has done, for one region or (QUERY_ODP) for a device since it exists. */
 struct simhca_odp_counters {

@@ -32,7 +32,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 28u
+#define SIMHCA_ABI_VERSION 29u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -404,7 +404,8 @@ struct simhca_devmem {
 	_Atomic uint32_t dozes;
 	struct simhca_gid_entry gids[SIMHCA_GID_ENTRIES];
 	uint16_t pkeys[SIMHCA_PKEY_ENTRIES];
-	uint8_t reserved2[6];
+	uint8_t moves_memory; /* 1: programs move what they register into files (REG_DMABUF_MR) */
+	uint8_t reserved2[5];
 	/* by SIMHCA_MM_SLOT(mm): not 0, programs do not write to such an address space */
 	_Atomic uint32_t by_device[SIMHCA_MM_SLOTS];
 };

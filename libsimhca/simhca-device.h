@@ -188,6 +188,7 @@ struct simhca_device_config {
 	bool mw_type_2a;	   /* type 2 windows are of type 2A; else of type 2B */
 	bool event_at_arm;	   /* arming a CQ that holds completions raises an event */
 	bool fast_path;		   /* programs may run steps of their QPs (simhca-abi-fastpath.h) */
+	bool moves_memory;	   /* fast path: programs move what they register into files */
 	bool slot_data;		   /* small messages may stay in their receives' slots */
 	uint32_t own_segments;	   /* fast path: of QPs and CQs, in descriptors; 0: no limit */
 	uint32_t kept_files;	   /* fast path: of regions, in descriptors; 0: no limit */

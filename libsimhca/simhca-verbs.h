@@ -49,7 +49,7 @@ int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_mm *own
 		     const struct simhca_reg_dm_mr_req *req, struct simhca_reg_mr_reply *reply,
 		     struct simhca_why *why);
 /* The descriptor stays the caller's. */
-int simhca_reg_dmabuf_mr(struct simhca_context *context, const struct simhca_mm *owner, int fd,
+int simhca_reg_dmabuf_mr(struct simhca_context *context, struct simhca_mm *owner, int fd,
 			 const struct simhca_reg_dmabuf_mr_req *req,
 			 struct simhca_reg_mr_reply *reply, struct simhca_why *why);
 

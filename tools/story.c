@@ -676,6 +676,14 @@ static const struct lint_advice {
 	  .hardware = "pins what is registered, so ibv_reg_mr() fails with ENOMEM",
 	  .remedy = "Raise the limit (ulimit -l, limits.conf(5), LimitMEMLOCK of systemd.exec(5), "
 		    "docker's --ulimit memlock), or register less." },
+	{ .kind = "moved_in_use",
+	  .hardware = "pins the pages where they are, and loses nothing",
+	  .remedy = "Run it without --shared-memory, or have no thread write to memory while it "
+		    "is registered or deregistered." },
+	{ .kind = "moved_and_gone",
+	  .hardware = "goes on with the pages that were registered, which nobody else has",
+	  .remedy = "Deregister a region before its memory goes, or run it without "
+		    "--shared-memory." },
 	{ .kind = "stale_memory",
 	  .hardware = "goes on with the pages that were registered, which nobody else has",
 	  .remedy =

@@ -510,6 +510,14 @@ void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)
 	return qp->context->arg;
 }
 
+/* On-chip memory and files are mapped by the device itself, and are nobody's. */
+static pid_t owner_of(const struct simhca_key *region)
+{
+	if (region->home)
+		return region->home->pid;
+	return region->dm_users || region->of_file ? 0 : region->mm->pid;
+}
+
 bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct simhca_mr_info *info)
 {
 	const struct simhca_key *region = next_object(context, SIMHCA_OBJ_MR, handle);
@@ -524,8 +532,7 @@ bool simhca_next_mr(struct simhca_context *context, uint32_t *handle, struct sim
 		.pd = region->mpt->pd,
 		.used = atomic_load_explicit(&region->used, memory_order_relaxed),
 		.stale = watch ? atomic_load_explicit(&watch->used, memory_order_relaxed) : 0,
-		/* On-chip memory and files are mapped by the device itself. */
-		.pid = region->dm_users || region->of_file ? 0 : (uint32_t)region->mm->pid,
+		.pid = (uint32_t)owner_of(region),
 		.mappable = region->file.owner,
 	};
 	simhca_query_mr(context, *handle, &info->attr, NULL);

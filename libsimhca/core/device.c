@@ -345,6 +345,7 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	device->mem->size = DEVMEM_SIZE;
 	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
 	device->mem->fast_path = device->config.fast_path;
+	device->mem->moves_memory = device->config.fast_path && device->config.moves_memory;
 	fill_product(device->config.product.fw_ver ? &device->config.product : &own_product,
 		     device->mem);
 	fill_attr(&device->config, &device->mem->attr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Whether a process has memory at an address, by /proc/PID/maps. Since Linux 6.11 the kernel can be
+ * What a process has mapped at an address, by /proc/PID/maps. Since Linux 6.11 the kernel can be
  * asked for the mapping that an address is in, which costs the same whatever else is mapped. Before
  * that the file has to be read up to there, so that registering many regions, each in a mapping of
  * its own, takes a time that grows with the square of their number.
@@ -17,8 +17,9 @@
 
 /* PROCMAP_QUERY of linux/fs.h; the header of the build may be older. */
 struct map_query {
-	uint64_t size;	/* of this struct */
-	uint64_t flags; /* 0: the mapping that covers addr, or ENOENT */
+	uint64_t size; /* of this struct */
+	uint64_t
+		flags; /* MAP_OR_NEXT: the mapping that covers addr or is the next one, or ENOENT */
 	uint64_t addr;
 	uint64_t start, end;
 	uint64_t rights;
@@ -29,50 +30,80 @@ struct map_query {
 };
 _Static_assert(sizeof(struct map_query) == 104, "the kernel's struct procmap_query");
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
+#define MAP_OR_NEXT 0x10u
 #define MAP_READABLE 1u
 #define MAP_WRITABLE 2u
+#define MAP_EXECUTABLE 4u
+#define MAP_IS_SHARED 8u
 
-/* Whether [at, end) is mapped: 0 or EFAULT; ENOTTY: the kernel cannot be asked. */
-static int ask(int fd, uint64_t at, uint64_t end, bool writable)
+struct visitor {
+	bool (*visit)(const struct simhca_mapping *mapping, void *arg);
+	void *arg;
+};
+
+/* False: the kernel cannot be asked, and nothing was visited. */
+static bool ask(int fd, uint64_t at, uint64_t end, const struct visitor *visitor)
 {
-	const uint64_t needed = MAP_READABLE | (writable ? MAP_WRITABLE : 0);
+	const uint64_t begin = at;
 
 	while (at < end) {
-		struct map_query query = { .size = sizeof(query), .addr = at };
+		struct map_query query = { .size = sizeof(query),
+					   .flags = MAP_OR_NEXT,
+					   .addr = at };
+		struct simhca_mapping mapping;
 
 		/* Emulators and sandboxes have errors of their own for what they do not know. */
 		if (ioctl(fd, MAP_QUERY, &query))
-			return errno == ENOENT ? EFAULT : ENOTTY;
-		if ((query.rights & needed) != needed)
-			return EFAULT;
-		at = query.end;
+			return errno == ENOENT || at != begin;
+		mapping = (struct simhca_mapping){
+			.start = query.start,
+			.end = query.end,
+			.offset = query.offset,
+			.inode = query.inode,
+			.major = query.major,
+			.minor = query.minor,
+			.readable = query.rights & MAP_READABLE,
+			.writable = query.rights & MAP_WRITABLE,
+			.executable = query.rights & MAP_EXECUTABLE,
+			.shared = query.rights & MAP_IS_SHARED,
+		};
+		if (mapping.start >= end || !visitor->visit(&mapping, visitor->arg))
+			return true;
+		at = mapping.end;
 	}
-	return 0;
+	return true;
 }
 
 /* Takes the descriptor. */
-static int read_lines(int fd, uint64_t at, uint64_t end, bool writable)
+static bool read_lines(int fd, uint64_t at, uint64_t end, const struct visitor *visitor)
 {
 	SIMHCA_NOT_CANCELLED;
-	uint64_t from, to;
+	struct simhca_mapping mapping;
 	char line[512], rights[5];
 	FILE *maps = fdopen(fd, "r");
 
 	if (!maps) {
 		simhca_call_close(fd);
-		return 0;
+		return false;
 	}
-	while (at < end && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3)
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line,
+			   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32
+			   " %" SCNu64,
+			   &mapping.start, &mapping.end, rights, &mapping.offset, &mapping.major,
+			   &mapping.minor, &mapping.inode) != 7)
 			continue; /* the rest of a long line */
-		if (to <= at)
+		if (mapping.end <= at)
 			continue;
-		if (from > at || rights[0] != 'r' || (writable && rights[1] != 'w'))
+		mapping.readable = rights[0] == 'r';
+		mapping.writable = rights[1] == 'w';
+		mapping.executable = rights[2] == 'x';
+		mapping.shared = rights[3] == 's';
+		if (mapping.start >= end || !visitor->visit(&mapping, visitor->arg))
 			break;
-		at = to;
 	}
 	fclose(maps);
-	return at >= end ? 0 : EFAULT;
+	return true;
 }
 
 static int open_map(pid_t pid)
@@ -84,17 +115,42 @@ static int open_map(pid_t pid)
 	return simhca_call_open(path, O_RDONLY | O_CLOEXEC);
 }
 
-bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable)
+bool simhca_process_mappings(pid_t pid, uint64_t addr, uint64_t length,
+			     bool (*visit)(const struct simhca_mapping *mapping, void *arg),
+			     void *arg)
 {
-	uint64_t end = addr + length;
-	int fd = length ? open_map(pid) : -1, error;
+	const struct visitor visitor = { visit, arg };
+	int fd = open_map(pid);
 
 	if (fd < 0)
-		return true; /* not ours to look at: a bad page shows when it is used */
-	error = ask(fd, addr, end, writable);
-	if (error == ENOTTY)
-		error = read_lines(fd, addr, end, writable);
-	else
-		simhca_call_close(fd);
-	return !error;
+		return false;
+	if (!ask(fd, addr, addr + length, &visitor))
+		return read_lines(fd, addr, addr + length, &visitor);
+	simhca_call_close(fd);
+	return true;
+}
+
+struct wanted {
+	uint64_t at; /* until here all is as wanted */
+	bool writable;
+};
+
+static bool is_wanted(const struct simhca_mapping *mapping, void *arg)
+{
+	struct wanted *wanted = arg;
+
+	if (mapping->start > wanted->at || !mapping->readable ||
+	    (wanted->writable && !mapping->writable))
+		return false;
+	wanted->at = mapping->end;
+	return true;
+}
+
+bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable)
+{
+	struct wanted wanted = { addr, writable };
+
+	/* Not ours to look at: a bad page shows when it is used. */
+	return !length || !simhca_process_mappings(pid, addr, length, is_wanted, &wanted) ||
+	       wanted.at >= addr + length;
 }

@@ -82,9 +82,9 @@ static int check(int fd, const struct simhca_reg_dmabuf_mr_req *req, struct simh
 	return 0;
 }
 
-int simhca_reg_dmabuf_mr(struct simhca_context *context, const struct simhca_mm *owner, int fd,
-			 const struct simhca_reg_dmabuf_mr_req *req,
-			 struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+static int reg_file(struct simhca_context *context, struct simhca_mm *owner, int fd,
+		    const struct simhca_reg_dmabuf_mr_req *req, struct simhca_reg_mr_reply *reply,
+		    struct simhca_why *why)
 {
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	struct simhca_device *device = context->device;
@@ -119,8 +119,61 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, const struct simhca_mm 
 	region->mpt->access = req->access;
 	region->mpt->iova = req->iova;
 	region->mpt->length = req->length;
+	/* What is asked for by the owner's addresses lies in our mapping. */
+	region->mpt->addr = req->addr;
+	mm->base -= req->addr;
 	simhca_region_make_mappable(context, region, owner, fd, req->offset, false);
+	if (req->addr) {
+		if (!region->mpt->file) {
+			simhca_region_leave_file(context, region);
+			simhca_key_destroy(context, SIMHCA_OBJ_MR, reply->handle, region);
+			return -EOPNOTSUPP;
+		}
+		region->home = owner;
+		owner->regions++;
+		simhca_region_registered(context, region);
+	}
 	reply->lkey = reply->rkey = region->mpt->key;
+	reply->moved = !!req->addr;
 	simhca_key_publish(region, SIMHCA_MPT_MR);
 	return 0;
+}
+
+/* What is said of it is that its file does not help: it is a region all the same. */
+static int reg_where_it_is(struct simhca_context *context, struct simhca_mm *owner,
+			   const struct simhca_reg_dmabuf_mr_req *req,
+			   struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+{
+	const struct simhca_reg_mr_req ordinary = {
+		.addr = req->addr,
+		.length = req->length,
+		.iova = req->iova,
+		.pd = req->pd,
+		.access = req->access,
+	};
+
+	return simhca_reg_mr(context, owner, &ordinary, reply, why);
+}
+
+int simhca_reg_dmabuf_mr(struct simhca_context *context, struct simhca_mm *owner, int fd,
+			 const struct simhca_reg_dmabuf_mr_req *req,
+			 struct simhca_reg_mr_reply *reply, struct simhca_why *why)
+{
+	if (!req->addr)
+		return reg_file(context, owner, fd, req, reply, why);
+	if (!owner)
+		return simhca_why(why, EINVAL, "the process whose memory it is cannot be seen");
+	if (req->addr % PAGE != req->offset % PAGE)
+		return simhca_why(why, EINVAL,
+				  "offset 0x%" PRIx64 " and address 0x%" PRIx64
+				  " differ in their places in a page",
+				  req->offset, req->addr);
+	if (req->addr + req->length < req->addr)
+		return simhca_why(why, EINVAL,
+				  "0x%" PRIx64 " + %" PRIu64
+				  " bytes pass the end of the address space",
+				  req->addr, req->length);
+	if (!reg_file(context, owner, fd, req, reply, NULL))
+		return 0;
+	return reg_where_it_is(context, owner, req, reply, why);
 }

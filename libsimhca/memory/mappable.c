@@ -73,8 +73,11 @@ void simhca_region_make_mappable(struct simhca_context *context, struct simhca_k
 
 void simhca_region_forget_file(struct simhca_context *context, struct simhca_key *region)
 {
-	if (!region->file.owner || region->file.borrowed)
+	if (!region->file.owner)
 		return;
-	context->kept_files--;
-	simhca_release(context->device->fabric, NULL, 0, region->file.fd);
+	if (!region->file.borrowed) {
+		context->kept_files--;
+		simhca_release(context->device->fabric, NULL, 0, region->file.fd);
+	}
+	region->file.owner = region->mpt->file = 0;
 }

@@ -98,6 +98,14 @@ static struct simhca_gone_key as_gone(const struct simhca_mpt *mpt)
 	};
 }
 
+void simhca_region_registered(struct simhca_context *context, const struct simhca_key *region)
+{
+	const struct simhca_gone_key now = as_gone(region->mpt);
+
+	context->registered++;
+	simhca_gone_follow(context->device->gone, &now);
+}
+
 int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		  const struct simhca_reg_mr_req *req, struct simhca_reg_mr_reply *reply,
 		  struct simhca_why *why)
@@ -105,7 +113,6 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	struct simhca_fabric *fabric = context->device->fabric;
 	struct simhca_mpt *mpt;
-	struct simhca_gone_key was;
 	struct simhca_key *region;
 	struct simhca_odp *odp;
 	int ret;
@@ -154,11 +161,10 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		mpt->mm = caller_mm(mm, req->access);
 	}
 	reply->lkey = reply->rkey = mpt->key;
-	context->registered++;
-	if (!req->null_mr) {
-		was = as_gone(mpt);
-		simhca_gone_follow(context->device->gone, &was);
-	}
+	if (req->null_mr)
+		context->registered++;
+	else
+		simhca_region_registered(context, region);
 	simhca_key_publish(region, req->null_mr ? SIMHCA_MPT_NULL_MR : SIMHCA_MPT_MR);
 	return 0;
 }
@@ -170,6 +176,20 @@ static int withdraw(struct simhca_context *context, struct simhca_key *region,
 	int ret = simhca_region_withdraw(context, region, why);
 
 	return ret || simhca_odp_close(region->odp) ? ret : -EAGAIN;
+}
+
+void simhca_region_leave_file(struct simhca_context *context, struct simhca_key *region)
+{
+	struct simhca_device *device = context->device;
+
+	simhca_region_forget_file(context, region);
+	device->file_mrs--;
+	device->file_mr_bytes -= region->mpt->length;
+	simhca_mm_destroy(device->fabric, region->mm);
+	if (region->home)
+		region->home->regions--;
+	region->mm = region->home = NULL;
+	region->of_file = false;
 }
 
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
@@ -189,7 +209,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mpt = mr->mpt;
 	if (mr->mm->kind == SIMHCA_MM_NULL)
 		return simhca_why(why, EINVAL, "the null MR cannot be registered again");
-	if (mr->dm_users || mr->of_file)
+	if (mr->dm_users || (mr->of_file && !mr->home))
 		return simhca_why(
 			why, EINVAL,
 			"an MR of on-chip memory or of a file cannot be registered again");
@@ -217,7 +237,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		next.length = req->length;
 		next.iova = next.access & SIMHCA_ACCESS_ZERO_BASED ? 0 : req->iova;
 	} else {
-		mm = mr->mm;
+		mm = mr->home ? mr->home : mr->mm;
 	}
 	ret = check_range(mm, next.addr, next.length, next.iova, next.access, req->unmapped, why);
 	if (ret)
@@ -231,6 +251,10 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		simhca_odp_destroy(odp);
 		return ret;
 	}
+	if (mr->of_file)
+		simhca_region_leave_file(context, mr);
+	else
+		mr->mm->regions--;
 	simhca_odp_destroy(mr->odp);
 	mr->odp = odp;
 	simhca_watch_destroy(mr->watch);
@@ -244,7 +268,6 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mr->pd->users[SIMHCA_OBJ_MR]--;
 	pd->users[SIMHCA_OBJ_MR]++;
 	mr->pd = pd;
-	mr->mm->regions--;
 	mr->mm = mm;
 	mm->regions++;
 	simhca_key_publish(mr, SIMHCA_MPT_MR);
@@ -256,18 +279,16 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 /* The region is out of use: lets go of the memory that is not its process's. */
 static void release_memory(struct simhca_context *context, struct simhca_key *region)
 {
-	struct simhca_device *device = context->device;
-
+	if (region->of_file) {
+		simhca_region_leave_file(context, region);
+		return;
+	}
 	simhca_region_forget_file(context, region);
 	if (region->dm_users)
 		(*region->dm_users)--;
-	if (region->of_file) {
-		device->file_mrs--;
-		device->file_mr_bytes -= region->mpt->length;
-	}
 	region->mm->regions--;
-	if (region->of_file || region->mm->kind == SIMHCA_MM_NULL)
-		simhca_mm_destroy(device->fabric, region->mm);
+	if (region->mm->kind == SIMHCA_MM_NULL)
+		simhca_mm_destroy(context->device->fabric, region->mm);
 }
 
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why)

@@ -58,7 +58,7 @@ static void take_lock(void)
 	count = 0;
 }
 
-static bool reserve(uint32_t number)
+bool shca_descriptors_reserve(uint32_t number)
 {
 	struct rlimit limit;
 	bool there_is_room;
@@ -73,7 +73,7 @@ static bool reserve(uint32_t number)
 	return there_is_room;
 }
 
-static void give_back(uint32_t number)
+void shca_descriptors_give_back(uint32_t number)
 {
 	take_lock();
 	count -= number;
@@ -176,7 +176,7 @@ struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_pe
 	if (all && read_secret(all, found, secret))
 		return all;
 	shca_descriptors_put(all);
-	if (!found->pid || !reserve(2))
+	if (!found->pid || !shca_descriptors_reserve(2))
 		return NULL;
 	all = calloc(1, sizeof(*all));
 	if (all && open_memory(all, found, secret, error))
@@ -184,7 +184,7 @@ struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_pe
 	if (all)
 		close_all(all);
 	free(all);
-	give_back(2);
+	shca_descriptors_give_back(2);
 	return NULL;
 }
 
@@ -197,13 +197,13 @@ struct shca_descriptors *shca_descriptors_of_channel(int fd)
 	if (fd < 0)
 		return NULL;
 	all = identify(&opened, 0) ? find(0, opened.file[0].dev, opened.file[0].ino) : NULL;
-	if (!all && reserve(1)) {
+	if (!all && shca_descriptors_reserve(1)) {
 		all = malloc(sizeof(*all));
 		if (all) {
 			*all = opened;
 			return add(all);
 		}
-		give_back(1);
+		shca_descriptors_give_back(1);
 	}
 	simhca_call_close(fd);
 	return all;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The descriptors that the fast path costs a program: two for each process that it is connected to,
- * and one for each completion channel in which it raises events. All attached QPs share them, and
- * they are at most a quarter of those that the program may have (RLIMIT_NOFILE, the soft limit).
+ * one for each completion channel in which it raises events, and one for each range of memory that was moved
+ * into a file (moved.h). All attached QPs share them, and they are at most a quarter of those that the program may have (RLIMIT_NOFILE, the soft limit).
  * What is beyond that is the device's to carry.
  */
 #ifndef SHCA_PROVIDER_DESCRIPTORS_H
@@ -32,6 +32,9 @@ struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_pe
 						     struct simhca_secret *secret, int *error);
 /* Takes fd, the device's end of a channel; -1: there is none. NULL: there is none, or too many. */
 struct shca_descriptors *shca_descriptors_of_channel(int fd);
+/* So many that are somebody else's to open and to close. False: there are too many. A child has none reserved. */
+bool shca_descriptors_reserve(uint32_t number);
+void shca_descriptors_give_back(uint32_t number);
 /* all may be NULL. */
 void shca_descriptors_put(struct shca_descriptors *all);
 

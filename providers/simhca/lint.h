@@ -24,6 +24,8 @@ void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *re
 /* The region has other keys, and what else the command has changed. */
 void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_req *req);
 void shca_lint_region_remove(struct shca_mr *mr);
+/* Whether what a region's memory is unmapped or replaced by there would be told of it. */
+bool shca_lint_watches(uint64_t addr, uint64_t length);
 /* From now on the device may write to memory of which lint does not know where it lies. */
 void shca_lint_unknown_writes(struct shca_context *ctx);
 

@@ -25,6 +25,7 @@ struct shca_lint_region {
 	uint32_t process; /* shca_process() */
 	uint32_t lkey, handle, access;
 	uint64_t addr, iova, length;
+	bool watched;
 	uint64_t from, to; /* around all that the device was asked to write here; to 0: nothing */
 };
 
@@ -117,13 +118,29 @@ static void insert(struct shca_lint_region *region, struct shca_mr *mr, uint32_t
 	unknown_writes |= !!(access & IBV_ACCESS_MW_BIND);
 }
 
-static void watch(const struct shca_lint_region *region)
+/* What was moved into a file is looked at when it is to be moved back. */
+static void watch(struct shca_lint_region *region, const struct shca_mr *mr)
 {
 	int before = errno;
 
-	if (region->length && !(region->access & IBV_ACCESS_ON_DEMAND))
+	region->watched = region->length && !(region->access & IBV_ACCESS_ON_DEMAND) && !mr->moved;
+	if (region->watched)
 		shca_odp_watch(region->ctx, region->handle, region->addr, region->length);
 	errno = before;
+}
+
+bool shca_lint_watches(uint64_t addr, uint64_t length)
+{
+	const struct shca_lint_region *region;
+	bool found = false;
+
+	shca_lint_lock();
+	for (uint32_t i = 0; i < BUCKETS && !found; i++)
+		LIST_FOREACH(region, &regions[i], link)
+	found |= region->watched && region->process == shca_process() &&
+		 addr < region->addr + region->length && region->addr < addr + length;
+	shca_lint_unlock();
+	return found;
 }
 
 void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *req)
@@ -148,7 +165,7 @@ void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *re
 	pin(region);
 	look_at_limit(ctx);
 	shca_lint_unlock();
-	watch(region);
+	watch(region, mr);
 }
 
 void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_req *req)
@@ -169,7 +186,7 @@ void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_re
 	insert(region, mr, (uint32_t)mr->vmr.access);
 	pin(region);
 	shca_lint_unlock();
-	watch(region);
+	watch(region, mr);
 }
 
 void shca_lint_unknown_writes(struct shca_context *ctx)

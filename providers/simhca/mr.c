@@ -9,6 +9,7 @@
 #include "command.h"
 #include "dma/process_map.h"
 #include "lint.h"
+#include "moved.h"
 #include "say.h"
 
 /* A command that names memory of this process, to which a forked child has to give access first. */
@@ -61,7 +62,10 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 		return shca_null(ENOMEM);
 	if (req->access & IBV_ACCESS_ON_DEMAND)
 		shca_odp_offer_events(to_sctx(pd->context));
-	err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req), &reply);
+	err = shca_moved_register(to_sctx(pd->context), req, &reply, mr);
+	if (err == SHCA_STAYS)
+		err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req),
+				       &reply);
 	if (err) {
 		free(mr);
 		return shca_null(err);
@@ -259,6 +263,7 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	vmr->ibv_mr.lkey = reply.lkey;
 	vmr->ibv_mr.rkey = reply.rkey;
 	vmr->access = access;
+	shca_moved_put(to_smr(vmr));
 	shca_lint_region_change(to_smr(vmr), &req);
 	if (access & IBV_ACCESS_LOCAL_WRITE) {
 		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
@@ -276,6 +281,7 @@ int shca_dereg_mr(struct verbs_mr *vmr)
 			       vmr->ibv_mr.handle, NULL);
 
 	if (!err) {
+		shca_moved_put(to_smr(vmr));
 		shca_lint_region_remove(to_smr(vmr));
 		shca_dmah_put(to_smr(vmr));
 		free(to_smr(vmr));

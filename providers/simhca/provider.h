@@ -125,6 +125,7 @@ struct shca_mr {
 	uint32_t max_page_list_len;    /* of a fast-register region; 0: it is another one */
 	struct shca_dmah *dmah;	       /* NULL: registered without one */
 	struct shca_lint_region *lint; /* NULL: lint does not know it */
+	struct shca_moved *moved;      /* NULL: its memory is where it was */
 };
 
 #if SIMHCA_PABI >= 59

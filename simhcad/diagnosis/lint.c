@@ -86,6 +86,8 @@ bool lint_say(struct session *session, uint32_t what, const char *text)
 		{ SIMHCA_SAY_FORKED, LINT_FORKED },
 		{ SIMHCA_SAY_MEMLOCK, LINT_MEMLOCK },
 		{ SIMHCA_SAY_NO_SGE, LINT_NO_SGE },
+		{ SIMHCA_SAY_MOVED_IN_USE, LINT_MOVED_IN_USE },
+		{ SIMHCA_SAY_MOVED_AND_GONE, LINT_MOVED_AND_GONE },
 	};
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
@@ -454,6 +456,8 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_UNKNOWN_ACCESS] = "unknown_access",
 		[LINT_FORKED] = "forked",
 		[LINT_MEMLOCK] = "memlock",
+		[LINT_MOVED_IN_USE] = "moved_in_use",
+		[LINT_MOVED_AND_GONE] = "moved_and_gone",
 		[LINT_STALE_MEMORY] = "stale_memory",
 		[LINT_UNUSED_ACCESS] = "unused_access",
 		[LINT_UNUSED_QP] = "unused_qp",

@@ -63,6 +63,7 @@ static struct simhca_device *make_model(struct device *device)
 		.mw_type_2a = settings->mw_type_2a,
 		.event_at_arm = settings->event_at_arm,
 		.fast_path = settings->fast_path && !settings->efa,
+		.moves_memory = settings->shared_memory,
 		.slot_data = settings->slot_data,
 		.own_segments = share_queues() / device->daemon->options->num_devices,
 		.kept_files = share_files() / device->daemon->options->num_devices,

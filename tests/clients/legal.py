@@ -5,6 +5,7 @@ import mmap
 import os
 import resource
 import sys
+import threading
 import time
 import warnings
 
@@ -313,6 +314,69 @@ def mremap(good):
 
 def stale_memory(good):
     memory_that_leaves("madvise", good)
+
+
+def filled_meanwhile(length, address, then):
+    """Calls `then` while another thread fills the memory, for longer than it takes to move that."""
+    libc = ctypes.CDLL(None)
+    libc.getrandom.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
+    thread = threading.Thread(target=libc.getrandom, args=(address, length, 0))
+    thread.start()
+    time.sleep(0.005)
+    result = then()
+    thread.join()
+    return result
+
+
+def moved_in_use(good, first=0):
+    """Of the memory, the first bytes are left out."""
+    pair = Pair()
+    length = 24 << 20
+    memory = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if good:
+        filled_meanwhile(length, address, lambda: None)
+        mr = MR(pair.pd, length - first, ACCESS, address=address + first)
+    else:
+        mr = filled_meanwhile(length, address, lambda: MR(pair.pd, length - first, ACCESS, address=address + first))
+    mr.close()
+
+
+def moved_in_use_not_whole_pages(good):
+    moved_in_use(good, first=64)
+
+
+def moved_in_use_back(good):
+    """Likewise, while it is moved back."""
+    pair = Pair()
+    length = 24 << 20
+    memory = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    mr = MR(pair.pd, length, ACCESS, address=address)
+    filled_meanwhile(length, address, (lambda: None) if good else mr.close)
+
+
+def moved_and_gone(good, how="munmap"):
+    pair = Pair()
+    libc = ctypes.CDLL(None)
+    memory = mmap.mmap(-1, 8 * 4096, flags=mmap.MAP_PRIVATE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    mr = MR(pair.pd, 8 * 4096, ACCESS, address=address)
+    if good:
+        mr.close()
+    if how == "munmap":
+        assert libc.munmap(ctypes.c_void_p(address + 4096), ctypes.c_size_t(2 * 4096)) == 0
+    else:
+        libc.mmap.restype = ctypes.c_void_p
+        assert libc.mmap(ctypes.c_void_p(address + 4096), ctypes.c_size_t(2 * 4096), 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10,
+                         -1, ctypes.c_long(0)) == address + 4096
+    if not good:
+        mr.close()
+    os._exit(0)  # Python would unmap all of it
+
+
+def moved_and_replaced(good):
+    moved_and_gone(good, "mmap")
 
 
 def unused_after(good):

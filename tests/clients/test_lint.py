@@ -29,20 +29,24 @@ KINDS = {
     "overwritten": r"QP 0x\w+: the message of receive 0 was overwritten by that of receive 1 before its completion was polled",
     "changed": r"QP 0x\w+: the buffer of wr_id 7, SEND of 64 bytes at 0x\w+, was changed before its completion was polled",
     "stale_memory": r"MR 0x\w+: its memory at 0x\w+000 was unmapped, moved or dropped while it was registered, and used after that",
+    "moved_in_use": r"MR 0x\w+: another thread wrote to its memory at 0x\w+000 while ibv_reg_mr\(\) moved it",
+    "moved_and_gone": r"MR 0x\w+: of its memory at 0x\w+000 8192 of 32768 bytes were unmapped, or replaced, while it was registered",
     "unused_access": r"MR 0x\w+, 4096 bytes: REMOTE_READ was never used",
     "unused_qp": r"QP 0x\w+ was in RTS, and nobody used it",
     "not_destroyed": r"at its end it had 2 QPs, 1 CQ, 1 MR, 1 PD",
 }
 
 
+# What a kind needs of the daemon.
+OPTIONS = {kind: ["--shared-memory", "on"] for kind in ("moved_in_use", "moved_and_gone")}
 NOISE = ["unused_access", "not_destroyed"]  # last, and once
 NOTE = re.compile(r"lint: python3\[\d+\], (\w+): (.*?)(?: \(and (\d+) more\))?\n"
                   r"(?:  hardware:   .{10,}\n)?  try:        .{10,}\n")
 
 
-def notes_of(launcher, *command):
+def notes_of(launcher, *command, options=()):
     """[(kind, text, how many more)] of programs that have run."""
-    text = launcher.run(SIMHCA, "run", "--private", "--lint", "--", *command).stderr
+    text = launcher.run(SIMHCA, "run", "--private", "--lint", *options, "--", *command).stderr
     text = re.sub(r"^simhca run: 1 work request failed .*\n", "", text)
     notes, at = [], 0
     while text.startswith("lint: ", at):
@@ -54,9 +58,9 @@ def notes_of(launcher, *command):
     return notes
 
 
-def lint(launcher, *arguments):
+def lint(launcher, *arguments, options=()):
     """{kind: text} of a program that has run."""
-    notes = notes_of(launcher, PYTHON, LEGAL, *arguments)
+    notes = notes_of(launcher, PYTHON, LEGAL, *arguments, options=options)
     kinds = [kind for kind, _, _ in notes]
     assert kinds == sorted(kinds, key=NOISE.__contains__), kinds
     return {kind: text for kind, text, _ in notes}
@@ -64,8 +68,9 @@ def lint(launcher, *arguments):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind(launcher, kind):
-    assert re.fullmatch(KINDS[kind], lint(launcher, kind)[kind])
-    assert kind not in lint(launcher, kind, "good")
+    options = OPTIONS.get(kind, ())
+    assert re.fullmatch(KINDS[kind], lint(launcher, kind, options=options)[kind])
+    assert kind not in lint(launcher, kind, "good", options=options)
 
 
 def test_address_handles_by_the_other_way_of_posting(launcher):
@@ -97,6 +102,24 @@ def test_memory_that_has_left(launcher, how):
     assert re.fullmatch(KINDS["stale_memory"], lint(launcher, how)["stale_memory"])
     assert "stale_memory" not in lint(launcher, how, "good")
     assert "stale_memory" not in lint(launcher, "unused_after")
+
+
+def test_memory_that_is_written_to_while_it_moves_back(launcher):
+    options = OPTIONS["moved_in_use"]
+    text = KINDS["moved_in_use"].replace("ibv_reg_mr", "ibv_dereg_mr")
+    assert re.fullmatch(text, lint(launcher, "moved_in_use_back", options=options)["moved_in_use"])
+    assert "moved_in_use" not in lint(launcher, "moved_in_use_back", "good", options=options)
+
+
+def test_memory_that_others_have_replaced(launcher):
+    assert re.fullmatch(KINDS["moved_and_gone"], lint(launcher, "moved_and_replaced", options=OPTIONS["moved_and_gone"])["moved_and_gone"])
+
+
+def test_memory_that_is_not_moved(launcher):
+    """As it is not whole pages, or nobody has asked for that."""
+    assert not set(OPTIONS) & set(lint(launcher, "moved_in_use_not_whole_pages", options=OPTIONS["moved_in_use"]))
+    for kind in OPTIONS:
+        assert not set(OPTIONS) & set(lint(launcher, kind))
 
 
 def test_no_noise_after_a_failure(launcher):

@@ -58,7 +58,7 @@ static void test_defaults(void **state)
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
-		       "--scatter-to-cqe=on --fault-latency=0 "
+		       "--shared-memory=off --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 	expect_options("", "--log-level debug --captive --runtime-dir /tmp/x",
 		       "--devices=1 --profile=simhca --model=simhca --efa-caps=3 "
@@ -66,7 +66,7 @@ static void test_defaults(void **state)
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off --event-at-arm=off --fast-path=on "
-		       "--scatter-to-cqe=on --fault-latency=0 "
+		       "--shared-memory=off --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
 
@@ -122,12 +122,13 @@ static void test_flags(void **state)
 	assert_true(options.devices[0].settings.mw_type_2a);
 	assert_true(options.devices[0].settings.event_at_arm);
 	options_free(&options);
-	assert_int_equal(parse("--devices=2 --event-at-arm --event-at-arm=off "
-			       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
-			       "--odp-invalidation=events "
-			       "--device simhca1,event-at-arm=on",
-			       &options),
-			 -1);
+	assert_int_equal(
+		parse("--devices=2 --event-at-arm --event-at-arm=off "
+		      "--fast-path=on --shared-memory=off --scatter-to-cqe=on --fault-latency=0 "
+		      "--odp-invalidation=events "
+		      "--device simhca1,event-at-arm=on",
+		      &options),
+		-1);
 	assert_false(options.devices[0].settings.event_at_arm);
 	assert_true(options.devices[1].settings.event_at_arm);
 	options_free(&options);
@@ -141,7 +142,7 @@ static void test_strings(void **state)
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 "
 		       "--lid=1 --sm=on --mw-type-2a=off --event-at-arm=off --fast-path=on "
-		       "--scatter-to-cqe=on "
+		       "--shared-memory=off --scatter-to-cqe=on "
 		       "--fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-peers=10.0.0.0/8,fd00::1 "
 		       "--wire-rxe-flush=off");
@@ -155,7 +156,8 @@ static void test_names(void **state)
 		       "--netdev=lo --wire=off "
 		       "--mtu=4096 "
 		       "--node-guid=0000:0000:0000:0010 --lid=1 --sm=on --mw-type-2a=off "
-		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--event-at-arm=off --fast-path=on --shared-memory=off --scatter-to-cqe=on "
+		       "--fault-latency=0 "
 		       "--odp-invalidation=events --engines=2 "
 		       "--memory=auto --wire-rxe-flush=off");
 	expect_options("[device simhca1]\nlink-layer = ib\n", "--devices 2",
@@ -163,7 +165,8 @@ static void test_names(void **state)
 		       "--srd-order=posted --netdev=lo --wire=off "
 		       "--mtu=4096 --lid=1 --sm=on "
 		       "--mw-type-2a=off "
-		       "--event-at-arm=off --fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--event-at-arm=off --fast-path=on --shared-memory=off --scatter-to-cqe=on "
+		       "--fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off "
 		       "--device=simhca0,link-layer=ethernet --device=simhca1,link-layer=ib");
 }
@@ -196,7 +199,7 @@ static void test_numbered_names(void **state)
 		       "--devices=2 --profile=e810 --numa-node=0 --model=simhca "
 		       "--efa-caps=3 --srd-order=posted --link-layer=ethernet --netdev=lo "
 		       "--wire=off --mtu=4096 --lid=1 --sm=on --mw-type-2a=off --event-at-arm=off "
-		       "--fast-path=on --scatter-to-cqe=on --fault-latency=0 "
+		       "--fast-path=on --shared-memory=off --scatter-to-cqe=on --fault-latency=0 "
 		       "--odp-invalidation=events --memory=auto --wire-rxe-flush=off");
 }
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 One program writes to regions of the other's that lie in files, reads from them, and counts there. Arguments: `dm`,
-on-chip memory; `sealed`, a memfd that cannot shrink; `open`, one that can. Prints what `simhca qp` says of its
+on-chip memory; `sealed`, a memfd that cannot shrink; `open`, one that can; `moved`, memory of its own, which is moved
+into a file if the device says so. Prints what `simhca qp` says of its
 QP, and how many mappings it had of the file before and after the region was deregistered.
 """
+import ctypes
 import fcntl
 import json
 import mmap
@@ -13,7 +15,7 @@ import types
 
 import verbs_enums as e
 from pyverbs.device import DM, AllocDmAttr
-from pyverbs.mr import DMMR, DmaBufMR
+from pyverbs.mr import DMMR, MR, DmaBufMR
 
 from harness import FETCH_ADD, FULL, READ, SEND, WRITE, Side, pattern, poll_error, poll_ok
 from two_programs import Other, show
@@ -33,9 +35,17 @@ class Memory:
     def __init__(self, side):
         if KIND == 'dm':
             self.dm = DM(side.ctx, AllocDmAttr(length=OFFSET + LENGTH))
+            self.start = 0  # pyverbs has the offset as the region's first address
             self.mr = DMMR(side.pd, LENGTH, FULL | e.IBV_ACCESS_ZERO_BASED, self.dm, OFFSET)
             return
-        self.dm = None
+        self.dm, self.start = None, OFFSET
+        if KIND == 'moved':
+            self.map = mmap.mmap(-1, LENGTH + 2 * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self.map.write(b'x' * 4096)
+            address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+            self.mr = MR(side.pd, len(self.map), FULL, address)
+            self.start = address + OFFSET
+            return
         file = os.memfd_create('test-region', os.MFD_ALLOW_SEALING)
         os.ftruncate(file, LENGTH + 2 * 4096)
         if KIND == 'sealed':
@@ -53,12 +63,12 @@ class Memory:
 def mappings():
     """Of such files."""
     with open('/proc/self/maps', encoding='ascii') as maps:
-        return sum('test-region' in line or 'simhca-dm' in line for line in maps)
+        return sum('test-region' in line or 'simhca-dm' in line or 'simhca-registered' in line for line in maps)
 
 
 side = Side(access=FULL, ex=True)
 memory = None if child else Memory(side)
-tell(qpn=side.qp.qp_num, rkey=memory.mr.rkey if memory else 0)
+tell(qpn=side.qp.qp_num, rkey=memory.mr.rkey if memory else 0, start=memory.start if memory else 0, pid=os.getpid())
 other = hear()
 side.start(types.SimpleNamespace(device=side.device, qp=types.SimpleNamespace(qp_num=other['qpn'])))
 tell()
@@ -73,7 +83,7 @@ if not child:
         tell()
     os._exit(0)
 
-START = OFFSET if KIND != 'dm' else 0  # pyverbs has the offset as the region's first address
+START = other['start']
 for n in range(ROUNDS):
     length, at = 64 + 8 * (n % 500), n % 64 * 8
     side.region.write(pattern(length, n))
@@ -90,6 +100,7 @@ for n in range(ROUNDS):
         hear()
 before = mappings()
 shown = [mr['mappable'] for mr in show('mr') if mr['rkey'] == other['rkey']]
+assert KIND != 'moved' or [mr['pid'] for mr in show('mr') if mr['rkey'] == other['rkey']] == [other['pid']]
 mine = [qp for qp in show('qp') if qp['lqpn'] == side.qp.qp_num][0]
 tell(dereg=True)
 hear()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Memory that is moved into a file that both ends map as it is registered: --shared-memory."""
+import json
+
+import pytest
+
+from programs import private, private_python
+
+ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
+SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'nested', 'unmapped', 'registered_anew',
+          'closed_files', 'rereg', 'forked', 'forked_meanwhile')
+
+
+def run(program, scene, *options, **keywords):
+    done = private([program, scene], *options, **keywords)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize('scene', SCENES)
+def test_moved_memory(c_program, scene):
+    """tests/programs/shared_memory.c has what each looks at."""
+    run(c_program('shared_memory.c'), scene, *ON)
+
+
+@pytest.mark.parametrize('options, env', [
+    ((), None), (('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=off'), None),
+    (ON, {'SIMHCA_FAST_PATH': 'off'})], ids=['default', 'daemon', 'program'])
+def test_nothing_is_moved(c_program, options, env):
+    """Unless it is asked for, and where the fast path is off."""
+    run(c_program('shared_memory.c'), 'off', *options, env=env)
+
+
+@pytest.mark.parametrize('fast_path', ['on', 'off'])
+def test_messages_between_two_programs(fast_path):
+    """Writes, reads and atomics, and a region that goes; to users it is the memory of its process."""
+    done = json.loads(private_python('fastpath_mapped.py', 'moved', options=(
+        '--daemon-option', f'fast-path={fast_path}', '--daemon-option', 'shared-memory=on')))
+    carried = done['qp'].get('fast_path', {}).get('messages', 0)
+    assert carried + done['qp']['by_device'] == 900, done
+    assert carried > 880 if fast_path == 'on' else not carried, done
+    assert done['shown'] == [fast_path == 'on'], done
+    assert done['before'] > done['after'] if fast_path == 'on' else not done['before'], done
