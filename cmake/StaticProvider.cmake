@@ -13,6 +13,7 @@ function(simhca_add_static_provider)
 	target_compile_definitions(simhca-provider-static PRIVATE SIMHCA_PABI=${SIMHCA_PABI} SIMHCA_IS_STATIC)
 	get_target_property(definitions simhca-provider COMPILE_DEFINITIONS)
 	target_compile_definitions(simhca-provider-static PRIVATE ${definitions})
+	simhca_together(simhca-provider-static)
 	target_compile_options(simhca-provider-static PRIVATE -fno-lto)
 	target_include_directories(simhca-provider-static PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
 		${PROJECT_SOURCE_DIR}/libsimhca ${cq_header})

@@ -191,7 +191,7 @@ static int make_cq(struct uverbs_call *call, const struct cq_wish *wish,
 
 static int create_cq(struct uverbs_call *call)
 {
-	struct ib_uverbs_create_cq_resp core;
+	struct ib_uverbs_create_cq_resp core = { 0 };
 	struct ib_uverbs_create_cq in;
 	struct cq_wish wish;
 

@@ -354,10 +354,16 @@ def waits(pid):
 
 
 def start_working(device, *argv):
-    """A pair in the middle of its work: since its QPs exist it has computed, or waited often."""
-    qps = device.objects()["qps"]
+    """A pair in the middle of its work: since all of its QPs are connected it has computed, or waited often."""
     pair = start_pair(device, *argv)
-    wait_until(lambda: device.objects()["qps"] >= qps + 2, TIME_LIMIT, "the QPs exist")
+
+    def connected(program):
+        qps = json.loads(expect_success(device.run(SIMHCA, "qp", "--json", "--pid", program.pid)).stdout)
+        return qps and all(qp["state"] in ("RTR", "RTS") for qp in qps)
+
+    # A server that still accepts would wait for a client that has failed.
+    wait_until(lambda: not all(program.running for program in pair) or all(map(connected, pair)), TIME_LIMIT,
+               "all of its QPs are connected")
 
     def so_far(measure):
         return sum(measure(program.pid) for program in pair)

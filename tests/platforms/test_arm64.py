@@ -52,7 +52,8 @@ def build(sysroot):
                 ["cmake", "--fresh", "-S", ROOT, "-B", directory, "-G", "Ninja",
                  "-DCMAKE_BUILD_TYPE=Release", "-DSIMHCA_WERROR=ON",
                  f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/arm64.cmake",
-                 *(["-DBUILD_TESTING=OFF", "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG"] if SHORT else [])],
+                 *(["-DBUILD_TESTING=OFF", "-DSIMHCA_TOGETHER=ON", "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG"]
+                   if SHORT else [])],
                 ["cmake", "--build", directory]):
             done = subprocess.run(command, env=env, stdout=log, stderr=subprocess.STDOUT,
                                   check=False)
