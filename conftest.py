@@ -21,8 +21,9 @@ os.environ["PYTHONPATH"] = ":".join(str(ROOT / "tests" / suite) for suite in ("d
 
 def pytest_addoption(parser):
     group = parser.getgroup("simhca")
-    group.addoption("--under", choices=("asan", "tsan", "valgrind"),
-                    help="a daemon, and with asan libraries, of build-asan or build-tsan, or a daemon under valgrind")
+    group.addoption("--under", choices=("asan", "tsan", "valgrind", "shared_memory"),
+                    help="a daemon, and with asan libraries, of build-asan or build-tsan; a daemon under valgrind, or with "
+                         "--shared-memory on")
     group.addoption("--device", metavar="OPTIONS",
                     help="those of `simhca run` for the device of tests/python, as '--link-layer ib'")
 
@@ -33,8 +34,15 @@ def needs_device(config):
     return "SIMHCA_RUNTIME_DIR" not in os.environ and any(path.is_relative_to(ON_A_DEVICE) for path in paths)
 
 
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("private_memory"):
+        if "SIMHCA_TEST_SHARED_MEMORY" in os.environ:
+            pytest.skip(mark.args[0])
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    config.addinivalue_line("markers", "private_memory(why): not with --under shared_memory, where registered memory is in files")
     under = config.getoption("under")
     options = config.getoption("device") or ""
     device = needs_device(config)

@@ -2,7 +2,8 @@
 /*
  * What regions that the peer maps bring (Documentation/architecture.md): RDMA writes from one process
  * to another one, where the memory of both is private, where the target lies in a memfd that cannot shrink,
- * and where both do. One line "name us" for each; the number in a name is its bytes:
+ * and where both do. With the argument `shared`, on a device with --shared-memory on, the first of these alone, whose
+ * memory is not private then, by that name. One line "name us" for each; the number in a name is its bytes:
  *
  *   latency_KIND   a write and who polls for it, one way, of 2 bytes
  *   stores         the same by a store to memory that both map, without simhca
@@ -32,7 +33,7 @@
 #define NS_OF_A_TRY 1000000u
 
 enum kind { PRIVATE, TARGET, BOTH, KINDS };
-static const char *const names[KINDS] = { "private", "target", "both" };
+static const char *names[KINDS] = { "private", "target", "both" };
 
 /* What the two processes tell each other: [0] is the parent's, [1] the child's. */
 static struct {
@@ -301,12 +302,15 @@ static void measure(enum kind kind, pid_t other, uint32_t *stage)
 		die("ibv_close_device");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const int kinds = argc > 1 ? 1 : KINDS;
 	uint32_t stage = 0;
 	pid_t parent = getpid(), child;
 	int status;
 
+	if (argc > 1)
+		names[PRIVATE] = argv[1];
 	alarm(TIMEOUT_S);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
@@ -322,7 +326,7 @@ int main(void)
 			_exit(1);
 		alarm(TIMEOUT_S);
 	}
-	for (int kind = 0; kind < KINDS; kind++)
+	for (int kind = 0; kind < kinds; kind++)
 		measure(kind, me ? parent : child, &stage);
 	if (me)
 		_exit(0);

@@ -32,7 +32,7 @@
 #include "simhca-abi-reason.h"
 
 /* Bumped whenever a layout or a command changes; both sides refuse another one. */
-#define SIMHCA_ABI_VERSION 29u
+#define SIMHCA_ABI_VERSION 30u
 
 #define SIMHCA_ABI_SIZE(type, bytes)                                                               \
 	static_assert(sizeof(type) == (bytes), #type " must be " #bytes " bytes")
@@ -378,7 +378,12 @@ struct simhca_mpt {
 		   (MAP_REGION) know it, which no other one had before; 0: it cannot be mapped */
 		uint32_t file;
 	};
-	uint32_t page_shift; /* fast-register regions: pages of 2^n bytes */
+	union {
+		uint32_t page_shift; /* fast-register regions: pages of 2^n bytes */
+		/* regions with `file`: the number of the address space whose memory was moved there,
+		   and has it at addr; 0: none, or only the device has its way to that */
+		uint32_t home;
+	};
 };
 SIMHCA_ABI_SIZE(struct simhca_mpt, 64);
 SIMHCA_ABI_AT(struct simhca_mpt, valid, 44);

@@ -131,6 +131,7 @@ static int reg_file(struct simhca_context *context, struct simhca_mm *owner, int
 		}
 		region->home = owner;
 		owner->regions++;
+		region->mpt->home = owner->kind == SIMHCA_MM_AGENT ? 0 : owner->number;
 		simhca_region_registered(context, region);
 	}
 	reply->lkey = reply->rkey = region->mpt->key;

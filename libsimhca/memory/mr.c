@@ -189,6 +189,7 @@ void simhca_region_leave_file(struct simhca_context *context, struct simhca_key 
 	if (region->home)
 		region->home->regions--;
 	region->mm = region->home = NULL;
+	region->mpt->home = 0;
 	region->of_file = false;
 }
 

@@ -203,7 +203,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_step_rights rights = { step->peer.rq_pd, step->peer.mm,
-						   SIMHCA_ACCESS_LOCAL_WRITE, false };
+						   SIMHCA_ACCESS_LOCAL_WRITE, false, false };
 	uint64_t header = msg->packet.transport == SIMHCA_QPT_UD ? SIMHCA_GRH_BYTES : 0;
 
 	return !is_send(msg) || simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge,

@@ -33,7 +33,7 @@ struct simhca_step_regions {
 		uint32_t file; /* struct simhca_mpt's */
 		char *base;    /* where the region's first byte is */
 	} one[SIMHCA_STEP_REGIONS];
-	/* A step could not go on without this one, which is to be mapped; key 0: there is none. */
+	/* This one is to be mapped: a step could not go on without it, or took longer; key 0: there is none. */
 	struct {
 		uint32_t key;
 		bool own;

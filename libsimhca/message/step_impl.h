@@ -33,7 +33,8 @@ struct simhca_step_list {
 /* What a key is used for: its region's PD and address space, and the access that it has to grant. */
 struct simhca_step_rights {
 	uint32_t pd, mm, access;
-	bool own; /* the key is of this program's */
+	bool own;     /* the key is of this program's */
+	bool by_file; /* what lies in a file may be reached where that is mapped, and in no other way */
 };
 
 /* A message, as it was read. */

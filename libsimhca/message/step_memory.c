@@ -75,7 +75,13 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	if (!*mapped)
 		return (void *)(uintptr_t)(mpt->addr + offset);
 	base = find_mapped(step, key, mpt->file, rights.own);
-	return base ? base + offset : NULL;
+	if (base)
+		return base + offset;
+	if (rights.by_file || mpt->home != rights.mm)
+		return NULL;
+	/* Its process has that memory as well. */
+	*mapped = false;
+	return (void *)(uintptr_t)(mpt->addr + offset);
 }
 
 bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
@@ -114,7 +120,8 @@ static uint32_t right_for(const struct simhca_step_message *msg)
 int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_qpc *peer = step->peer.qpc;
-	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg), false };
+	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg), false,
+						   simhca_step_is_atomic(msg) };
 
 	if (!(peer->access & rights.access) ||
 	    (simhca_step_is_read_like(msg) && !peer->max_dest_rd_atomic))

@@ -109,7 +109,7 @@ static void drop_ended(struct shca_destinations *all)
 }
 
 /* Regions of theirs that are to be mapped, and those that are gone. */
-static void look_at_regions(struct shca_qp *qp, bool done)
+static void look_at_regions(struct shca_qp *qp)
 {
 	struct shca_destinations *all = qp->destinations;
 
@@ -119,7 +119,7 @@ static void look_at_regions(struct shca_qp *qp, bool done)
 		if (!to->attached)
 			continue;
 		shca_mapped_look(qp, &to->attached->mapped);
-		if (!done)
+		if (to->attached->mapped.step.wanted.key)
 			shca_mapped_want(qp, &to->attached->mapped, &to->av, to->qpn);
 	}
 }
@@ -133,7 +133,7 @@ static bool run(struct shca_qp *qp, const struct simhca_send_wqe **unknown)
 
 	if (!done)
 		drop_ended(all);
-	look_at_regions(qp, done);
+	look_at_regions(qp);
 	return done;
 }
 

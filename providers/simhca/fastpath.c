@@ -378,15 +378,13 @@ static bool run_connected(struct shca_qp *qp)
 		return false;
 	all = simhca_step(&qp->attached->step);
 	shca_mapped_look(qp, &qp->attached->mapped);
-	if (all)
-		return true;
-	if (shca_has_ended(qp->attached)) {
+	if (!all && shca_has_ended(qp->attached)) {
 		detach(qp);
 		qp->next_try = qp->tries;
-	} else {
+	} else if (qp->attached->mapped.step.wanted.key) {
 		shca_mapped_want(qp, &qp->attached->mapped, NULL, 0);
 	}
-	return false;
+	return all;
 }
 
 bool shca_fastpath_run(struct shca_qp *qp)

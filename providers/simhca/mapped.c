@@ -90,7 +90,7 @@ void shca_mapped_want(struct shca_qp *qp, struct shca_mapped *mapped, const stru
 	int error, fd;
 
 	mapped->step.wanted.key = 0;
-	if (!req.key || (mapped->next_try && --mapped->next_try))
+	if ((mapped->next_try && --mapped->next_try))
 		return;
 	if (av)
 		req.av = *av;

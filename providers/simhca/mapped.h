@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Regions that lie in files, as a program on the fast path has them mapped: its peer's, and its own. A
- * step that meets one which is not mapped leaves the message to the device; then the region is
- * mapped, for the next one. All of it under the SQ's lock.
+ * step that meets one which is not mapped leaves the message to the device, or goes by its process's memory if
+ * that was moved there; then the region is mapped, for the next one. All of it under the SQ's lock.
  */
 #ifndef SIMHCA_PROVIDER_MAPPED_H
 #define SIMHCA_PROVIDER_MAPPED_H

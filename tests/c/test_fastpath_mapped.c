@@ -403,6 +403,73 @@ static void an_address_that_both_have(void **state)
 	fastpath_detach(&step);
 }
 
+/* Memory of the test's that was moved into a file. */
+static struct mr *moved_mr(struct client *client)
+{
+	struct mr *mr = world_alloc(client->world, sizeof(*mr));
+	int fd = mapped_memfd(MAPPED_BYTES, F_SEAL_SHRINK);
+	uint8_t *addr = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	const struct simhca_reg_dmabuf_mr_req req = { .length = MAPPED_BYTES,
+						      .iova = (uintptr_t)addr,
+						      .addr = (uintptr_t)addr,
+						      .pd = client->pd,
+						      .access = ALL_ACCESS };
+	struct simhca_reg_mr_reply reply;
+
+	assert_ptr_not_equal(addr, MAP_FAILED);
+	assert_int_equal(0,
+			 simhca_reg_dmabuf_mr(client->context, client->mm, fd, &req, &reply, NULL));
+	assert_true(reply.moved);
+	close(fd);
+	*mr = (struct mr){ .client = client,
+			   .addr = addr,
+			   .length = MAPPED_BYTES,
+			   .iova = (uintptr_t)addr,
+			   .handle = reply.handle,
+			   .lkey = reply.lkey,
+			   .rkey = reply.rkey };
+	return mr;
+}
+
+/* What its process has as well needs no mapping of ours, but for atomics; of another process it has to be its own. */
+static void moved_memory_that_is_not_mapped(void **state)
+{
+	struct pair *pair = fastpath_pair_of(*state, IBV_QPT_RC);
+	struct simhca_step step = fastpath_attach(&pair->a);
+	struct simhca_step_regions regions = { 0 };
+	struct simhca_mpt *mpt;
+	uint64_t handed;
+
+	step.regions = &regions;
+	pair->a.mr = moved_mr(pair->a.client);
+	pair->b.mr = moved_mr(pair->b.client);
+	fill(pair->a.mr->addr, 1000, 1);
+	fastpath_write(pair, 1000, pair->b.mr);
+	assert_true(fastpath_run(&step));
+	fastpath_completes(pair->a.send_cq);
+	assert_true(filled(pair->b.mr->addr, 1000, 1));
+	assert_int_equal(0, regions.count);
+	assert_int_equal(pair->b.mr->rkey, regions.wanted.key);
+	fastpath_put_fetch_and_add(&pair->a, pair->b.mr);
+	assert_false(fastpath_run(&step));
+	assert_int_equal(1, step.fastpath->handed[SIMHCA_SLOW_MEMORY]);
+	assert_true(mapped_carry(&step, &pair->a));
+	fastpath_completes(pair->a.send_cq);
+	/* The same in memory that is mapped. */
+	fastpath_write(pair, 500, pair->b.mr);
+	assert_true(mapped_carry(&step, &pair->a));
+	fastpath_completes(pair->a.send_cq);
+	regions.count = 0;
+	mpt = (struct simhca_mpt *)(uintptr_t)mpt_of(pair->b.client, pair->b.mr->rkey);
+	mpt->home += SIMHCA_MM_SLOTS;
+	handed = step.fastpath->handed[SIMHCA_SLOW_MEMORY];
+	fastpath_write(pair, 500, pair->b.mr);
+	assert_false(fastpath_run(&step));
+	assert_int_equal(handed + 1, step.fastpath->handed[SIMHCA_SLOW_MEMORY]);
+	mpt->home -= SIMHCA_MM_SLOTS;
+	fastpath_detach(&step);
+}
+
 /* ------------------------------------------------------------------------------ the order */
 
 /* What is looked at before each store of a step. */
@@ -707,6 +774,7 @@ int main(void)
 		HERE(messages_of_uc),
 		HERE(datagrams),
 		HERE(an_address_that_both_have),
+		HERE(moved_memory_that_is_not_mapped),
 		HERE(the_last_word_comes_last),
 		HERE(a_key_that_is_used_anew),
 		cmocka_unit_test(what_a_region_does_not_grant),

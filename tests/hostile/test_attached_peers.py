@@ -46,6 +46,13 @@ def test_a_peer_that_lies_when_the_device_is_gone(daemon, program, queue):
     assert survivor.line() == "done\n"
 
 
+def expect_survival(program, options):
+    survivor = program("killed-peers", KILLS, *options)
+    word, messages = survivor.line(int(KILLS)).split()
+    assert word == "done" and int(messages) > int(KILLS)
+    print(f"{KILLS} kills, {messages} messages")
+
+
 @pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],
                          indirect=True, ids=["on", "off"])
 @pytest.mark.parametrize("options", [[], ["srq"], ["events"], ["srq", "events"], ["atomics"], ["srq", "atomics"],
@@ -54,10 +61,14 @@ def test_a_peer_that_lies_when_the_device_is_gone(daemon, program, queue):
                               "rq-files", "srq-files", "rq-atomics-files"])
 def test_peers_that_are_killed(daemon, neighbour, program, options):
     """In the middle of their messages: the survivor has them whole, in order and once, or not at all."""
-    survivor = program("killed-peers", KILLS, *options)
-    word, messages = survivor.line(int(KILLS)).split()
-    assert word == "done" and int(messages) > int(KILLS)
-    print(f"{KILLS} kills, {messages} messages")
+    expect_survival(program, options)
+
+
+@pytest.mark.parametrize("daemon", [["--fast-path", "on", "--shared-memory", "on"]], indirect=True, ids=["on"])
+@pytest.mark.parametrize("options", [["events"], ["srq"], ["atomics"]], ids=["rq-sleeps", "srq", "rq-atomics"])
+def test_peers_that_are_killed_with_shared_memory(daemon, neighbour, program, options):
+    """Likewise, as their memory was moved into files."""
+    expect_survival(program, options)
 
 
 @pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Programs that carry their messages by themselves (--fast-path)."""
 import json
+import os
 
 import pytest
 
@@ -85,6 +86,7 @@ def test_regions_that_are_mapped(kind, mapped, fast_path):
 def test_more_regions_than_are_mapped():
     """There are 16 at a time for a QP; and what is gone does not stay while it goes on with others."""
     done = json.loads(private_python('fastpath_many_mapped.py'))
-    assert done['before'] == 16 and done['after'] <= 2, done
+    own = 'SIMHCA_TEST_SHARED_MEMORY' in os.environ  # its own region lies in a file as well
+    assert done['before'] == 16 - own and done['after'] <= 2, done
     # Some of the messages to 24 regions in turn, and nearly all to the two that are left.
     assert done['qp']['fast_path']['messages'] > 600, done

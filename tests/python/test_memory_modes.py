@@ -46,6 +46,7 @@ def test_refused_and_no_way_round():
 
 
 @pytest.mark.once
+@pytest.mark.private_memory('to reach what was moved into a file the daemon needs no agent')
 def test_agent_of_a_stopped_process(tmp_path):
     """A program that a debugger stops for a while has its connections when it goes on."""
     done = private([compiled('stopped_peer.c', tmp_path)], '--memory', 'agent')

@@ -163,6 +163,7 @@ def test_up_to_the_last_byte(two, opcode):
         poll_ok(client.scq)
 
 
+@pytest.mark.private_memory('what was moved into a file is there when its owner has unmapped it, as with a NIC')
 def test_memory_that_has_gone(pair):
     """Pages that were unmapped after registration: an error with its reason, no signal."""
     for opcode in (WRITE, READ, FETCH_ADD):
@@ -175,6 +176,7 @@ def test_memory_that_has_gone(pair):
         assert server.device.event() == ACCESS_EVENT
 
 
+@pytest.mark.private_memory('what was moved into a file is there when its owner has unmapped it, as with a NIC')
 def test_local_memory_that_has_gone(pair):
     """The same for local buffers: of a send, of a read, of a receive. (What who polls copies is a
     signal of the program: see test_slot_data.py.)"""

@@ -23,7 +23,7 @@ def test_moved_memory(c_program, scene):
 
 
 @pytest.mark.parametrize('options, env', [
-    ((), None), (('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=off'), None),
+    pytest.param((), None, marks=pytest.mark.private_memory('the default is another one')), (('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=off'), None),
     (ON, {'SIMHCA_FAST_PATH': 'off'})], ids=['default', 'daemon', 'program'])
 def test_nothing_is_moved(c_program, options, env):
     """Unless it is asked for, and where the fast path is off."""
@@ -40,3 +40,12 @@ def test_messages_between_two_programs(fast_path):
     assert carried > 880 if fast_path == 'on' else not carried, done
     assert done['shown'] == [fast_path == 'on'], done
     assert done['before'] > done['after'] if fast_path == 'on' else not done['before'], done
+
+
+def test_more_regions_than_are_mapped():
+    """Those that are not are reached as they would be where they were, by system calls; none is left to the device."""
+    done = json.loads(private_python('fastpath_many_mapped.py', 'moved', options=ON))
+    assert done['before'] >= 16 and done['after'] <= 4, done
+    # 24 regions in turn, and two of them alone, are written to and read from.
+    assert done['qp']['fast_path']['messages'] + done['qp']['by_device'] == 2 * (41 * 24 + 300), done
+    assert done['qp']['by_device'] < 60, done

@@ -13,6 +13,7 @@ def arrived(server, length):
     return server.region.read(length) == pattern(length, 3)
 
 
+@pytest.mark.private_memory('to what both map small messages go at once')
 @pytest.mark.parametrize('qp_type', [RC, UC])
 @pytest.mark.parametrize('length', [1, 8, MOST, MOST + 1])
 def test_until_it_is_polled(pair, qp_type, length):
@@ -44,6 +45,7 @@ def test_several_that_wait(pair):
         assert server.region.read(MOST, i * MOST) == pattern(MOST, i)
 
 
+@pytest.mark.private_memory('to what both map small messages go at once')
 def test_extended_polling(pair, device, keep):
     """ibv_start_poll() and ibv_next_poll() copy as ibv_poll_cq() does."""
     cq = keep(CQEX(device.ctx, CqInitAttrEx(cqe=16)))
@@ -61,6 +63,7 @@ def test_extended_polling(pair, device, keep):
     assert server.region.read(8, 8) == pattern(8, 1)
 
 
+@pytest.mark.private_memory('to what both map small messages go at once')
 def test_what_nobody_polls(pair):
     """A QP that starts over takes its completions with it, and the data that wait by them."""
     client, server = pair()

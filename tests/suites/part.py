@@ -142,6 +142,12 @@ class Under:
                              "--errors-for-leak-kinds=definite,possible",
                              f"--suppressions={HERE / 'valgrind.supp'}", build / "bin" / "simhcad")
 
+    def shared_memory(self, work):
+        """No sanitizer: a daemon by which programs move what they register into files. Tests look for the variable."""
+        build = opened(self.build, work)
+        self.environment["SIMHCA_TEST_SHARED_MEMORY"] = "1"
+        self.build = variant("shared", build, work, build / "bin" / "simhcad", "--shared-memory", "on")
+
     def found(self):
         """The reports that say something. valgrind's errors have == before each line, its warnings --."""
         for path in sorted(self.reports.iterdir()):
@@ -150,7 +156,7 @@ class Under:
                 yield path
 
 
-HOWS = "asan", "asan_of_ours", "asan_but_leaks", "tsan", "tsan_of_ours", "valgrind"
+HOWS = "asan", "asan_of_ours", "asan_but_leaks", "tsan", "tsan_of_ours", "valgrind", "shared_memory"
 
 
 # --------------------------------------------------------------------------- processes
