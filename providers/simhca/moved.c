@@ -48,8 +48,8 @@ struct shca_moved {
 };
 
 /*
- * One region is registered, or deregistered, at a time. Within that comes the lock of the ranges, which is
- * not held during commands: a process that forks holds it.
+ * One region is registered at a time. Within that comes the lock of the ranges and their counts, which is not held
+ * during commands: a process that forks holds it.
  */
 static struct shca_mutex registering;
 static struct shca_mutex ranges_lock;
@@ -302,8 +302,8 @@ static __attribute__((constructor)) void watch_forks_of_ranges(void)
 
 enum overlap { APART, INSIDE, CROSSING };
 
-/* How the region lies to the ranges there are; *range: the one that it is inside of. */
-static enum overlap find_range(uint64_t addr, uint64_t length, struct shca_moved **range)
+/* How the region lies to the ranges there are; *range: the one that it is inside of, and is one more region of. */
+static enum overlap claim_range(uint64_t addr, uint64_t length, struct shca_moved **range)
 {
 	enum overlap overlap = APART;
 	struct shca_chain *link;
@@ -318,6 +318,7 @@ static enum overlap find_range(uint64_t addr, uint64_t length, struct shca_moved
 		overlap = addr >= one->addr && addr + length <= one->addr + one->length ? INSIDE
 											: CROSSING;
 		*range = one;
+		one->regions += overlap == INSIDE;
 	}
 	unlock_ranges();
 	return overlap;
@@ -362,6 +363,7 @@ static bool all_movable(uint64_t addr, uint64_t length, const struct shca_moved 
 	       look.at >= addr + length;
 }
 
+/* A handler that runs while its thread forks does not wait for who registers, as that waits for the fork. */
 static bool may_move(const struct shca_context *ctx, const struct simhca_reg_mr_req *req)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -370,7 +372,7 @@ static bool may_move(const struct shca_context *ctx, const struct simhca_reg_mr_
 	return ctx->dev->moves_memory && (!ctx->no_fastpath || ctx->lint) && !req->null_mr &&
 	       !req->unmapped && req->length && !((req->addr | req->length | req->iova) % page) &&
 	       req->addr + req->length > req->addr && !(req->access & ~OF_A_FILE) &&
-	       !(ctx->lint && shca_lint_watches(req->addr, req->length));
+	       !is_forking() && !(ctx->lint && shca_lint_watches(req->addr, req->length));
 }
 
 /* -------------------------------------------------------------------------------- the move */
@@ -484,8 +486,10 @@ static bool move_in(struct shca_moved *range, bool lint, bool *in_use)
 	lock_ranges();
 	done = copy_in_and_look(range, lint, in_use) &&
 	       map_file_over(range->addr, range->length, range->fd);
-	if (done)
+	if (done) {
+		range->regions = 1;
 		shca_chain_add(&ranges, &range->link);
+	}
 	unlock_ranges();
 	return done;
 }
@@ -503,15 +507,14 @@ static bool pieces_are_in_use(const struct shca_moved *range)
 	return in_use;
 }
 
+/* Under the lock. */
 static void move_back(struct shca_moved *range, bool lint, bool *in_use)
 {
-	lock_ranges();
 	drop_pieces(range); /* of a fork that is under way in this thread */
 	copy_pieces(range);
 	*in_use = lint && pieces_are_in_use(range);
 	place_pieces(range);
 	shca_chain_remove(&range->link);
-	unlock_ranges();
 }
 
 /* ------------------------------------------------------------------------------------ lint */
@@ -590,6 +593,40 @@ static int register_new(struct shca_context *ctx, const struct simhca_reg_mr_req
 	return err;
 }
 
+/* One region fewer; key: of that. */
+static void release_range(struct shca_context *ctx, struct shca_moved *range, uint32_t key)
+{
+	bool in_use = false, last;
+
+	lock_ranges();
+	last = !--range->regions && range->process == shca_process();
+	if (last)
+		move_back(range, ctx->lint, &in_use);
+	unlock_ranges();
+	if (!last)
+		return;
+	if (in_use)
+		say_in_use(ctx, range, key, "ibv_dereg_mr()");
+	if (ctx->lint && range->there < range->length)
+		say_gone(ctx, range, key);
+	close_range_file(range);
+}
+
+static int register_inside(struct shca_context *ctx, const struct simhca_reg_mr_req *req,
+			   struct simhca_reg_mr_reply *reply, struct shca_mr *mr,
+			   struct shca_moved *range)
+{
+	int err = has_file(range) && all_movable(req->addr, req->length, range)
+			  ? register_in(ctx, req, range, reply)
+			  : SHCA_STAYS;
+
+	if (!err && reply->moved)
+		mr->moved = range;
+	else
+		release_range(ctx, range, err ? 0 : reply->lkey);
+	return err;
+}
+
 int shca_moved_register(struct shca_context *ctx, const struct simhca_reg_mr_req *req,
 			struct simhca_reg_mr_reply *reply, struct shca_mr *mr)
 {
@@ -599,42 +636,25 @@ int shca_moved_register(struct shca_context *ctx, const struct simhca_reg_mr_req
 	if (!may_move(ctx, req))
 		return SHCA_STAYS;
 	shca_mutex_lock(&registering);
-	switch (find_range(req->addr, req->length, &range)) {
+	switch (claim_range(req->addr, req->length, &range)) {
 	case APART:
 		err = register_new(ctx, req, reply, mr);
 		break;
 	case INSIDE:
-		if (has_file(range) && all_movable(req->addr, req->length, range))
-			err = register_in(ctx, req, range, reply);
-		if (!err && reply->moved)
-			mr->moved = range;
+		err = register_inside(ctx, req, reply, mr, range);
 		break;
 	case CROSSING:
 		break;
 	}
-	if (mr->moved)
-		mr->moved->regions++;
 	shca_mutex_unlock(&registering);
 	return err;
 }
 
 void shca_moved_put(struct shca_mr *mr)
 {
-	struct shca_context *ctx = to_sctx(mr->vmr.ibv_mr.context);
 	struct shca_moved *range = mr->moved;
-	bool in_use = false;
 
-	if (!range)
-		return;
 	mr->moved = NULL;
-	shca_mutex_lock(&registering);
-	if (!--range->regions && range->process == shca_process()) {
-		move_back(range, ctx->lint, &in_use);
-		if (in_use)
-			say_in_use(ctx, range, mr->vmr.ibv_mr.lkey, "ibv_dereg_mr()");
-		if (ctx->lint && range->there < range->length)
-			say_gone(ctx, range, mr->vmr.ibv_mr.lkey);
-		close_range_file(range);
-	}
-	shca_mutex_unlock(&registering);
+	if (range)
+		release_range(to_sctx(mr->vmr.ibv_mr.context), range, mr->vmr.ibv_mr.lkey);
 }

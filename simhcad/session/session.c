@@ -165,6 +165,18 @@ static int handle(struct session *session, const struct command *command, struct
 	return status;
 }
 
+/* To the program it is its ibv_reg_mr(), wherever its provider is about to move the memory. */
+static uint32_t verb_of(const struct datagram *datagram)
+{
+	const struct simhca_reg_dmabuf_mr_req *req = (const void *)datagram->body;
+
+	return datagram->hdr.command == SIMHCA_CMD_REG_DMABUF_MR &&
+			       (size_t)datagram->length == sizeof(datagram->hdr) + sizeof(*req) &&
+			       req->addr
+		       ? SIMHCA_CMD_REG_MR
+		       : datagram->hdr.command;
+}
+
 static void tell_refusal(struct session *session, uint32_t command, int error, const char *why)
 {
 	session->refused = command;
@@ -203,6 +215,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	struct simhca_why why = { "" };
 	struct releaser *releaser = session->device->daemon->releaser;
 	unsigned int answers = num_answers(datagram);
+	const uint32_t verb = verb_of(datagram);
 	struct datagram_answer said;
 	bool failed;
 	int status = check(session, datagram, &command, &why);
@@ -213,7 +226,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	/* A client that has moved its queue is there; the device follows. */
 	if (!status && age <= 0 && !request.chore && session->context &&
 	    datagram->hdr.command != SIMHCA_CMD_MOVE_QUEUE && !session->said_again) {
-		status = simhca_inject_verb(session->context, datagram->hdr.command);
+		status = simhca_inject_verb(session->context, verb);
 		if (status)
 			simhca_why(&why, -status, FAILURES_BY_RULE);
 	}
@@ -225,8 +238,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		status = simhca_why(&why, EBUSY,
 				    "%s: the device is at work, and %u commands of this context, "
 				    "or %u of its program, wait for it already",
-				    name_of_command(datagram->hdr.command), DEFERRED,
-				    PROGRAM_DEFERRED);
+				    name_of_command(verb), DEFERRED, PROGRAM_DEFERRED);
 	if (status == -EINPROGRESS) {
 		/* The chore may have taken some. */
 		for (unsigned int i = 0; i < request.num_fds; i++)
@@ -242,19 +254,18 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		status = simhca_why(&why, EBUSY,
 				    "%s: each time in %.0f s an engine or a program's step was at "
 				    "work on it, in a client's memory, stopped, or without a CPU",
-				    name_of_command(datagram->hdr.command), RETRY_SECONDS);
+				    name_of_command(verb), RETRY_SECONDS);
 	failed = status && status != -(int)SIMHCA_CMD_SAY_AGAIN &&
 		 !is_question(datagram->hdr.command);
 	if (failed)
 		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
 			 session->context ? (int)simhca_context_id(session->context) : -1,
-			 (int)datagram->sender.pid,
-			 command ? name_of_command(datagram->hdr.command) : "command", why.text,
-			 strerror(-status));
+			 (int)datagram->sender.pid, command ? name_of_command(verb) : "command",
+			 why.text, strerror(-status));
 	if (failed && command && session->context)
-		tell_refusal(session, datagram->hdr.command, -status, why.text);
-	if (!status && datagram->hdr.command == session->refused)
-		tell_success(session, datagram->hdr.command);
+		tell_refusal(session, verb, -status, why.text);
+	if (!status && verb == session->refused)
+		tell_success(session, verb);
 	said = (struct datagram_answer){
 		.body = reply.body,
 		.body_size = command ? command->reply_size : 0,

@@ -66,7 +66,10 @@ def lint(launcher, *arguments, options=()):
     return {kind: text for kind, text, _ in notes}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+STAYS = pytest.mark.private_memory("it is about memory that was not moved")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=STAYS) if kind == "stale_memory" else kind for kind in KINDS])
 def test_each_kind(launcher, kind):
     options = OPTIONS.get(kind, ())
     assert re.fullmatch(KINDS[kind], lint(launcher, kind, options=options)[kind])
@@ -96,6 +99,7 @@ def test_buffers_that_may_change(launcher, how):
     assert "changed" not in lint(launcher, how)
 
 
+@STAYS
 @pytest.mark.parametrize("how", ["munmap", "mremap"])
 def test_memory_that_has_left(launcher, how):
     """Besides what is dropped by madvise(); and only if it is used afterwards."""
@@ -115,6 +119,7 @@ def test_memory_that_others_have_replaced(launcher):
     assert re.fullmatch(KINDS["moved_and_gone"], lint(launcher, "moved_and_replaced", options=OPTIONS["moved_and_gone"])["moved_and_gone"])
 
 
+@STAYS
 def test_memory_that_is_not_moved(launcher):
     """As it is not whole pages, or nobody has asked for that."""
     assert not set(OPTIONS) & set(lint(launcher, "moved_in_use_not_whole_pages", options=OPTIONS["moved_in_use"]))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from common import SIMHCA, Device, expect_bandwidths, expect_latencies, expect_success, run_pair, start_pair, wait_until
+from common import HERE, SIMHCA, Device, expect_bandwidths, expect_latencies, expect_success, run_pair, start_pair, wait_until
 from middleware import OPENMPI, OPENMPI_ENV, compiled, compiled_mpi, expect_ranks, ucx
 from perftest import QUIET
 
@@ -63,3 +63,10 @@ def test_openmpi(device, tmp_path_factory, program):
     made = compiled_mpi(tmp_path_factory.mktemp("mpi"))
     result = device.run(*OPENMPI, "-np", 4, made["openmpi", program], seconds=120, **OPENMPI_ENV, **ucx("rc"))
     expect_ranks(result, program, 4)
+
+
+def test_faults_of_registration(launcher):
+    """A rule for REG_MR is one for ibv_reg_mr(), whatever its provider asks the daemon for."""
+    result = launcher.run(SIMHCA, "run", "--private", "--shared-memory", "on", "--inject=verb REG_MR=ENOMEM", "--",
+                          "/usr/bin/python3", HERE / "failing.py", "fine")
+    assert result.status == 1 and "Cannot allocate memory" in result.stderr, result

@@ -251,6 +251,7 @@ def test_a_death_with_much_memory(daemon, neighbour):
     assert main - usual <= others, (usual, main, others)
 
 
+@pytest.mark.private_memory("what was moved into a file is there without its process, and no other's; to map it takes the daemon, which is stopped")
 def test_a_number_used_again(daemon, program):
     """A process has ended, which the daemon has had no time to see; another has its number."""
     reborn = program("reborn", str(daemon.process.pid))

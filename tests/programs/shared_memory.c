@@ -247,11 +247,22 @@ static void *register_of_stack(void *arg)
 	return NULL;
 }
 
+static void *register_page(void *page)
+{
+	check_stays(page, PAGE);
+	return NULL;
+}
+
+/* Its own, and by it the main thread's. */
 static void stack_of_a_thread(void)
 {
+	char on_stack[3 * PAGE] = { 0 };
+	char *page = (char *)(((uintptr_t)on_stack + PAGE) & ~(uintptr_t)(PAGE - 1));
 	pthread_t thread;
 
 	CHECK(!pthread_create(&thread, NULL, register_of_stack, NULL));
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(!pthread_create(&thread, NULL, register_page, page));
 	CHECK(!pthread_join(thread, NULL));
 }
 
@@ -464,19 +475,42 @@ static void wait_for(pid_t child)
 	CHECK(child > 0 && waitpid(child, &status, 0) == child && !status);
 }
 
+/*
+ * What the program's own handlers do. They are there before the provider is loaded, so they run after its own before
+ * the fork, and before them after it.
+ */
+static void (*at_fork)(bool before);
 static struct ibv_mr *in_handler;
 static char *handlers_memory;
 
-static void before(void)
+static void before_fork(void)
 {
-	if (handlers_memory)
-		in_handler = reg(handlers_memory, PAGE);
+	if (at_fork)
+		at_fork(true);
 }
 
-static void after(void)
+static void after_fork(void)
 {
-	if (in_handler)
+	if (at_fork)
+		at_fork(false);
+}
+
+static void register_before(bool before)
+{
+	if (before)
+		in_handler = reg(handlers_memory, PAGE);
+	else
 		CHECK(!ibv_dereg_mr(in_handler));
+}
+
+static void deregister_before(bool before)
+{
+	if (before) {
+		CHECK(!ibv_dereg_mr(in_handler) && !is_moved(handlers_memory));
+		CHECK(!ibv_dereg_mr(reg(handlers_memory, PAGE)));
+	} else {
+		in_handler = reg(handlers_memory, PAGE);
+	}
 }
 
 /* The child has a copy of what was there, and is as free with it as with other memory. */
@@ -513,9 +547,9 @@ static void forked(void)
 	CHECK(!ibv_dereg_mr(mr) && is_filled(memory, 3 * PAGE, 2));
 
 	/* Regions that come and go in a program's own handlers, and a child that deregisters its parent's. */
-	CHECK(!pthread_atfork(before, after, NULL));
 	fill(other, PAGE, 5);
 	handlers_memory = other;
+	at_fork = register_before;
 	mr = reg(memory, 2 * PAGE);
 	child = fork();
 	if (!child) {
@@ -541,7 +575,7 @@ static void *register_all_the_time(void *arg)
 	return NULL;
 }
 
-/* While other threads register. */
+/* While other threads register, and handlers of the program's do as well. */
 static void forked_meanwhile(void)
 {
 	char *memory = map_pages(PAGES);
@@ -549,6 +583,10 @@ static void forked_meanwhile(void)
 	atomic_bool stop = false;
 	pthread_t thread[2];
 
+	handlers_memory = map_pages(1);
+	in_handler = reg(handlers_memory, PAGE);
+	CHECK(is_moved(handlers_memory));
+	at_fork = deregister_before;
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_create(&thread[i], NULL, register_all_the_time, &stop));
 	for (unsigned int i = 0; i < 100; i++) {
@@ -606,6 +644,7 @@ int main(int argc, char **argv)
 {
 	const char *scene = argc > 1 ? argv[1] : "";
 
+	CHECK(!pthread_atfork(before_fork, after_fork, NULL));
 	context = open_device();
 	pd = ibv_alloc_pd(context);
 	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
