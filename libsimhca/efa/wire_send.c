@@ -183,7 +183,7 @@ static bool repeat(struct simhca_worker *worker, struct efa_qp *qp, struct efa_p
 		return false;
 	}
 	if (parcel->lost) {
-		simhca_congestion_lost(&route->congestion);
+		simhca_congestion_lost(&route->congestion, now, simhca_share_count(&route->share));
 	} else if (parcel->order > route->silent_at) {
 		/* Once for all that was sent by then. */
 		simhca_congestion_silence(&route->congestion, now);
@@ -377,7 +377,7 @@ void efa_wire_answered(struct simhca_worker *worker, struct efa_qp *qp,
 	route->heard = true;
 	route->taken |= status != EFA_STATUS_BAD_DEST_QPN;
 	if (header->marked)
-		simhca_congestion_lost(&route->congestion);
+		simhca_congestion_marked(&route->congestion);
 	if (status == EFA_STATUS_RNR) {
 		refused(worker, qp, parcel, now);
 		return;

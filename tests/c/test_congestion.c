@@ -23,10 +23,22 @@ static void be_silent(struct simhca_congestion *congestion)
 	simhca_congestion_silence(congestion, 1000);
 }
 
+static void lose_one(struct simhca_congestion *congestion)
+{
+	simhca_congestion_lost(congestion, 1000, 1);
+}
+
 /* So many PSNs arrive; when does not matter. */
 static void arrive(struct simhca_congestion *congestion, uint32_t psns)
 {
-	simhca_congestion_acknowledged(congestion, 0, psns, 0, 1);
+	simhca_congestion_acknowledged(congestion, 0, psns, 2000, 1);
+}
+
+/* One request that is answered after so long. */
+static void take_time(struct simhca_congestion *congestion, uint64_t ns)
+{
+	simhca_congestion_sent(congestion, 0xffffff, 1000);
+	simhca_congestion_acknowledged(congestion, 0xffffff, 0, 1000 + ns, 1);
 }
 
 static void it_grows_by_what_arrives(void **state)
@@ -45,21 +57,65 @@ static void a_loss_halves_it(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	/* Looking at it changes nothing. */
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	/* Others until as much has arrived are of the same time. */
 	arrive(&congestion, SIMHCA_WINDOW_FIRST / 2 - 1);
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	/* From then on one more with each window. */
 	arrive(&congestion, 2);
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2 + 1);
 	for (int i = 0; i < 100; i++) {
 		congestion.behind = congestion.window;
-		simhca_congestion_lost(&congestion);
+		simhca_congestion_lost(&congestion, 1000, 1);
 	}
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LEAST);
+}
+
+static void lose_always(struct simhca_congestion *congestion, uint32_t flows)
+{
+	for (int i = 0; i < 100; i++) {
+		congestion->behind = congestion->window;
+		simhca_congestion_lost(congestion, 1000, flows);
+	}
+}
+
+/* Losses by chance leave enough to notice the next one by; of several QPs that go one way, together. */
+static void losses_leave_several_what_they_leave_one(void **state)
+{
+	static const struct {
+		uint32_t flows, least;
+	} rows[] = { { 0, SIMHCA_WINDOW_LOSSY },
+		     { 1, SIMHCA_WINDOW_LOSSY },
+		     { 2, SIMHCA_WINDOW_LOSSY / 2 },
+		     { 8, SIMHCA_WINDOW_LEAST },
+		     { 1000, SIMHCA_WINDOW_LEAST } };
+
+	for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+		struct simhca_congestion congestion = at_first();
+
+		take_time(&congestion, MS);
+		lose_always(&congestion, rows[row].flows);
+		assert_int_equal(window(&congestion), rows[row].least);
+	}
+}
+
+/* Where answers take three times as long as they did, packets wait in queues, and are lost for lack of room. */
+static void losses_behind_queues_leave_little(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	take_time(&congestion, MS);
+	for (int i = 0; i < 100; i++)
+		take_time(&congestion, 3 * MS - 1000);
+	lose_always(&congestion, 1);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LOSSY);
+	for (int i = 0; i < 100; i++)
+		take_time(&congestion, 3 * MS + 1000);
+	lose_always(&congestion, 1);
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LEAST);
 }
 
@@ -74,13 +130,6 @@ static void silence_begins_anew(void **state)
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	arrive(&congestion, SIMHCA_WINDOW_LEAST);
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
-}
-
-/* One request that is answered after so long. */
-static void take_time(struct simhca_congestion *congestion, uint64_t ns)
-{
-	simhca_congestion_sent(congestion, 0xffffff, 1000);
-	simhca_congestion_acknowledged(congestion, 0xffffff, 0, 1000 + ns, 1);
 }
 
 /* Of a QP that waits without end: when it asks again all the same. */
@@ -123,6 +172,14 @@ static void but_not_before_a_millisecond(void **state)
 	assert_int_equal(adaptive(&congestion), 16 * MS);
 	take_time(&congestion, 1000);
 	assert_int_equal(adaptive(&congestion), MS);
+	/* Or each time, until eight answers have come after a loss by chance. */
+	lose_one(&congestion);
+	be_silent(&congestion);
+	assert_int_equal(adaptive(&congestion), 2 * MS);
+	for (int i = 0; i < 8; i++)
+		take_time(&congestion, 1000);
+	be_silent(&congestion);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
 }
 
 static void silence_makes_it_longer(void **state)
@@ -162,10 +219,10 @@ static void an_answer_that_is_late_is_waited_for(void **state)
 	for (unsigned int i = 1; i < 4; i++) {
 		simhca_congestion_sent(&congestion, i, 1000);
 		be_silent(&congestion);
-		simhca_congestion_acknowledged(&congestion, i, i + 1, 60 * MS, 1);
+		simhca_congestion_acknowledged(&congestion, i, i + 1, i * 3 * MS, 1);
 		assert_int_equal(timeout(&congestion, 10 * MS, 0), 10 * MS << i);
+		assert_int_equal(adaptive(&congestion), 4 * (3 * MS - 1000) << i);
 	}
-	assert_int_equal(adaptive(&congestion), 0);
 	take_time(&congestion, 60 * MS);
 	/* A time-out that is shorter than what answers need is never right. */
 	assert_int_equal(timeout(&congestion, 10 * MS, 0), 240 * MS);
@@ -197,7 +254,7 @@ static void answer_again(struct simhca_congestion *congestion, uint64_t ms, uint
 
 /*
  * What is sent again and answered in the time that answers take was lost, so the next one is not waited for any
- * longer. That is believed once, and then again when something was answered that was sent once.
+ * longer. That is believed eight times, and then again when something was answered that was sent once.
  */
 static void what_was_lost_is_not_late(void **state)
 {
@@ -205,8 +262,10 @@ static void what_was_lost_is_not_late(void **state)
 	struct simhca_congestion congestion = at_first();
 
 	take_time(&congestion, MS);
-	answer_again(&congestion, 100, MS);
-	assert_int_equal(adaptive(&congestion), 4 * MS);
+	for (int i = 0; i < 8; i++) {
+		answer_again(&congestion, 100, MS);
+		assert_int_equal(adaptive(&congestion), 4 * MS);
+	}
 	answer_again(&congestion, 200, MS);
 	assert_int_equal(adaptive(&congestion), 8 * MS);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
@@ -218,13 +277,13 @@ static void what_was_lost_is_not_late(void **state)
 	assert_int_equal(adaptive(&congestion), 4 * MS);
 	/* An answer to what was sent once, of whatever kind. */
 	simhca_congestion_sent(&congestion, 7, 1000);
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	answer_again(&congestion, 500, 2 * MS);
 	assert_int_equal(adaptive(&congestion), 4 * MS);
 	/* Another loss comes before that answer: to which of both it is an answer nobody knows. */
 	take_time(&congestion, MS);
 	simhca_congestion_silence(&congestion, 600 * MS);
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	simhca_congestion_acknowledged(&congestion, 0, 1, 601 * MS, 1);
 	assert_int_equal(adaptive(&congestion), 8 * MS);
 }
@@ -238,26 +297,57 @@ static void a_nak_is_an_answer(void **state)
 	be_silent(&congestion);
 	arrive(&congestion, 1);
 	assert_int_equal(adaptive(&congestion), 8 * MS);
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	assert_int_equal(adaptive(&congestion), 8 * MS);
 	simhca_congestion_sent(&congestion, 7, 1000);
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	assert_int_equal(adaptive(&congestion), 4 * MS);
+}
+
+/* Until an acknowledgement tells how long answers take, a NAK does. */
+static void a_nak_tells_the_first_time(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_lost(&congestion, 5 * MS, 1);
+	assert_int_equal(adaptive(&congestion), 0);
+	simhca_congestion_sent(&congestion, 7, MS);
+	simhca_congestion_lost(&congestion, 6 * MS, 1);
+	assert_int_equal(adaptive(&congestion), 20 * MS);
+	simhca_congestion_sent(&congestion, 8, MS);
+	simhca_congestion_lost(&congestion, 100 * MS, 1);
+	assert_int_equal(adaptive(&congestion), 20 * MS);
+	take_time(&congestion, MS);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+}
+
+/* So does an answer to what was sent again, which is believed in nothing else. */
+static void an_answer_that_is_late_tells_the_first_time(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_silence(&congestion, 100 * MS);
+	simhca_congestion_acknowledged(&congestion, 0, 1, 102 * MS, 1);
+	assert_int_equal(adaptive(&congestion), 16 * MS);
+	answer_again(&congestion, 200, 2 * MS);
+	assert_int_equal(adaptive(&congestion), 32 * MS);
+	take_time(&congestion, 50 * MS);
+	assert_int_equal(adaptive(&congestion), 200 * MS);
 }
 
 /* An answer to what went twice may be one to the first, or to the second (Karn's rule). */
 static void what_goes_twice_tells_no_time(void **state)
 {
-	void (*const again[])(struct simhca_congestion * congestion) = { simhca_congestion_lost,
-									 be_silent };
+	void (*const again[])(struct simhca_congestion * congestion) = { lose_one, be_silent };
 
 	for (size_t i = 0; i < ARRAY_SIZE(again); i++) {
 		struct simhca_congestion congestion = at_first();
 
+		take_time(&congestion, MS);
 		simhca_congestion_sent(&congestion, 7, 1000);
 		again[i](&congestion);
-		simhca_congestion_acknowledged(&congestion, 7, 8, MS, 1);
-		assert_int_equal(adaptive(&congestion), 0);
+		simhca_congestion_acknowledged(&congestion, 7, 8, 9 * MS, 1);
+		assert_int_equal(congestion.round_trip_ns, MS);
 	}
 }
 
@@ -266,7 +356,7 @@ static void several_grow_as_one(void **state)
 {
 	struct simhca_congestion congestion = at_first();
 
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	simhca_congestion_acknowledged(&congestion, 0, 4 * SIMHCA_WINDOW_FIRST / 2 - 1, 0, 4);
 	assert_int_equal(window(&congestion), SIMHCA_WINDOW_FIRST / 2);
 	simhca_congestion_acknowledged(&congestion, 0, 2, 0, 4);
@@ -291,7 +381,7 @@ static void marks_leave_less_than_a_packet(void **state)
 	assert_int_equal(simhca_congestion_rest(&congestion, 1639 * MS), MS);
 	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 0);
 	/* Nor do they give more than there was. */
-	simhca_congestion_lost(&congestion);
+	simhca_congestion_lost(&congestion, 1000, 1);
 	be_silent(&congestion);
 	assert_int_equal(simhca_congestion_rest(&congestion, 1640 * MS), 640 * MS);
 	/* It comes back by no more than twice as much. */
@@ -317,6 +407,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_grows_by_what_arrives),
 		cmocka_unit_test(a_loss_halves_it),
+		cmocka_unit_test(losses_leave_several_what_they_leave_one),
+		cmocka_unit_test(losses_behind_queues_leave_little),
 		cmocka_unit_test(silence_begins_anew),
 		cmocka_unit_test(it_asks_again_after_some_round_trips),
 		cmocka_unit_test(but_not_before_a_millisecond),
@@ -326,6 +418,8 @@ int main(void)
 		cmocka_unit_test(waiting_has_an_end),
 		cmocka_unit_test(what_was_lost_is_not_late),
 		cmocka_unit_test(a_nak_is_an_answer),
+		cmocka_unit_test(a_nak_tells_the_first_time),
+		cmocka_unit_test(an_answer_that_is_late_tells_the_first_time),
 		cmocka_unit_test(what_goes_twice_tells_no_time),
 		cmocka_unit_test(one_is_timed_at_a_time),
 		cmocka_unit_test(several_grow_as_one),

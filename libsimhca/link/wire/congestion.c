@@ -4,11 +4,14 @@
 
 /*
  * Not sooner: a peer that is kept from its CPU is silent for as long as others have it. But once,
- * as nothing else tells of the last packet that was lost, which in a small window is half of them.
+ * as nothing else tells of the last packet that was lost, which in a small window is half of them;
+ * and always where packets are lost by chance, as the next one may be as well.
  */
 #define FIRST_ADAPTIVE_NS 1000000ull
 #define LEAST_ADAPTIVE_NS 4000000ull
 #define MOST_SILENCES 8
+/* Answers to what was sent again, without one to what was sent once. */
+#define MOST_BELIEVED 8
 /*
  * Doublings of the QP's time-out: four times as long is what the specification allows (IBTA vol. 1,
  * 9.7.6.1.3), where nobody answers. Where answers come, but later than that, it is made as long as they
@@ -18,6 +21,10 @@
 #define MOST_TRIES 2
 #define MOST_BACKED_OFF 18 /* so many make a second of the shortest time-out, 4.096 us */
 #define LONGEST_BACKED_OFF_NS 1000000000ull
+
+/* Answers that take so many times as long as they can are late by queues. */
+#define WITH_QUEUES 3
+#define LOSSY_FOR 8
 
 #define PSN SIMHCA_WINDOW_PSN
 
@@ -31,10 +38,12 @@ void simhca_congestion_begin(struct simhca_congestion *congestion)
 	congestion->rested_at = 0;
 	congestion->timed_at = 0;
 	congestion->timed_psn = 0;
-	congestion->round_trip_ns = 0;
+	congestion->round_trip_ns = congestion->shortest_ns = 0;
+	congestion->guessed = false;
+	congestion->lossy = 0;
 	congestion->silences = congestion->backed_off = 0;
 	congestion->resent_at = 0;
-	congestion->believed = false;
+	congestion->believed = 0;
 }
 
 uint32_t simhca_congestion_window(const struct simhca_congestion *congestion)
@@ -68,32 +77,63 @@ void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, 
 static void answers_in_time(struct simhca_congestion *congestion)
 {
 	congestion->silences = congestion->backed_off = 0;
-	congestion->believed = false;
+	congestion->believed = 0;
+}
+
+/* Smoothed as TCP's (RFC 6298). */
+static void take_round_trip(struct simhca_congestion *congestion, uint64_t ns)
+{
+	if (!ns)
+		ns = 1; /* 0: unknown */
+	if (congestion->round_trip_ns && !congestion->guessed)
+		congestion->round_trip_ns = (7 * congestion->round_trip_ns + ns) / 8;
+	else
+		congestion->round_trip_ns = ns;
+	congestion->guessed = false;
+	if (!congestion->shortest_ns || ns < congestion->shortest_ns)
+		congestion->shortest_ns = ns;
+}
+
+/*
+ * Where much is lost nothing may be timed for long, and until then each loss would cost a time-out. An
+ * answer within a millisecond after it was asked for again is hardly one to what was sent a time-out
+ * ago. Who guesses too little asks some times too often, each time twice as late.
+ */
+static void guess(struct simhca_congestion *congestion, uint64_t ns)
+{
+	if (ns < FIRST_ADAPTIVE_NS) {
+		take_round_trip(congestion, ns);
+		return;
+	}
+	congestion->round_trip_ns = ns;
+	congestion->guessed = true;
 }
 
 /*
  * What is answered as long after it was sent again as answers take was lost, and has not taken longer
- * than was waited for it: on a way that has become that much longer this happens by chance. So it is
- * believed once, and then something has to be answered that was sent once.
+ * than was waited for it: on a way that has become that much longer this happens by chance, or each
+ * time. So it is believed some times, and then something has to be answered that was sent once.
  */
 static void take_answer(struct simhca_congestion *congestion, uint64_t ns)
 {
-	if (congestion->believed || ns < congestion->round_trip_ns / 2 ||
-	    ns > congestion->round_trip_ns * 2)
+	unsigned int believed = congestion->believed;
+
+	if (!congestion->round_trip_ns)
+		guess(congestion, ns);
+	if (congestion->guessed || believed == MOST_BELIEVED ||
+	    ns < congestion->round_trip_ns / 2 || ns > congestion->round_trip_ns * 2)
 		return;
 	answers_in_time(congestion);
-	congestion->believed = true;
+	congestion->believed = believed + 1;
 }
 
-/* Smoothed as TCP's (RFC 6298). */
 static void take_time(struct simhca_congestion *congestion, uint64_t ns)
 {
 	congestion->timed_at = 0;
 	answers_in_time(congestion);
-	congestion->round_trip_ns =
-		congestion->round_trip_ns ? (7 * congestion->round_trip_ns + ns) / 8 : ns;
-	if (!congestion->round_trip_ns)
-		congestion->round_trip_ns = 1;
+	take_round_trip(congestion, ns);
+	if (congestion->lossy)
+		congestion->lossy--;
 }
 
 static uint64_t larger(uint64_t one, uint64_t other)
@@ -113,7 +153,8 @@ uint64_t simhca_congestion_timeout(const struct simhca_congestion *congestion, u
 	unsigned int silences = congestion->silences + congestion->backed_off;
 
 	if (answer && silences < MOST_SILENCES)
-		adaptive = larger(answer, silences ? LEAST_ADAPTIVE_NS : FIRST_ADAPTIVE_NS)
+		adaptive = larger(answer, silences && !congestion->lossy ? LEAST_ADAPTIVE_NS
+									 : FIRST_ADAPTIVE_NS)
 			   << silences;
 	if (tries > MOST_TRIES)
 		tries = MOST_TRIES;
@@ -177,14 +218,24 @@ static void fall(struct simhca_congestion *congestion, uint32_t least)
 	congestion->window = congestion->enough = half_of(congestion->window, least);
 }
 
-void simhca_congestion_lost(struct simhca_congestion *congestion)
+void simhca_congestion_lost(struct simhca_congestion *congestion, uint64_t now_ns, uint32_t flows)
 {
+	const bool by_chance = congestion->shortest_ns && !congestion->guessed &&
+			       congestion->round_trip_ns < WITH_QUEUES * congestion->shortest_ns;
+	uint32_t least = by_chance ? SIMHCA_WINDOW_LOSSY / (flows ? flows : 1) : 0;
+
+	if (by_chance)
+		congestion->lossy = LOSSY_FOR;
 	/* What tells of that was an answer to what was sent once. */
-	if (congestion->timed_at)
+	if (congestion->timed_at) {
 		answers_in_time(congestion);
+		/* To a packet that went with the one that is timed, maybe just before it. */
+		if (!congestion->round_trip_ns)
+			guess(congestion, now_ns - congestion->timed_at);
+	}
 	congestion->resent_at = 0;
 	congestion->timed_at = 0; /* it is sent again: which one is answered nobody knows */
-	fall(congestion, SIMHCA_WINDOW_LEAST * PSN);
+	fall(congestion, (least > SIMHCA_WINDOW_LEAST ? least : SIMHCA_WINDOW_LEAST) * PSN);
 }
 
 void simhca_congestion_marked(struct simhca_congestion *congestion)

@@ -7,6 +7,8 @@
  *
  * By chance a packet is lost, but none is marked. So losses leave a window in which the next one is
  * noticed, while marks make it less than one PSN in the end: then the QP rests after each packet.
+ * Losses on a way whose queues are empty, as answers come soon (as TCP Veno tells them), leave more: of a
+ * window of two half of the packets have none behind them by which their loss would be noticed.
  *
  * And how soon it asks again if an answer is missing, which the transport's timer, made for any
  * network, would find out a hundred times later; ConnectX calls that adaptive retransmission.
@@ -37,6 +39,9 @@ struct simhca_congestion {
 	uint64_t timed_at; /* 0: none is */
 	uint32_t timed_psn;
 	uint64_t round_trip_ns; /* 0: unknown */
+	bool guessed;		/* that is by what may be an answer to something else */
+	uint64_t shortest_ns;	/* of those that were measured; 0: unknown */
+	unsigned int lossy;	/* times that are taken until losses by chance are forgotten */
 	unsigned int silences;	/* since something was acknowledged */
 	/*
 	 * And before, since an answer was timed: what is asked for twice is not timed (Karn's rule),
@@ -45,12 +50,14 @@ struct simhca_congestion {
 	unsigned int backed_off;
 	uint64_t
 		resent_at; /* after a silence, until something is acknowledged or lost; 0: nothing was */
-	bool believed; /* an answer to that, since one to what was sent once */
+	/* answers to that which were believed, since one to what was sent once */
+	unsigned int believed;
 };
 
 /* PSNs */
 #define SIMHCA_WINDOW_FIRST 32 /* what a socket's buffer holds by default */
-#define SIMHCA_WINDOW_LEAST 2  /* after losses */
+#define SIMHCA_WINDOW_LEAST 2  /* after silence */
+#define SIMHCA_WINDOW_LOSSY 16 /* after losses by chance, of all QPs that go the same way */
 #define SIMHCA_WINDOW_MOST 512
 /* What a PSN is in `window`, and the least that marks leave of one. */
 #define SIMHCA_WINDOW_PSN 1024u
@@ -65,7 +72,8 @@ void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, 
  */
 void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
 				    uint32_t psn, uint64_t now_ns, uint32_t flows);
-void simhca_congestion_lost(struct simhca_congestion *congestion);
+/* Of several packets one did not arrive, as a NAK says. now_ns counts if timed_at is not 0; flows: as above. */
+void simhca_congestion_lost(struct simhca_congestion *congestion, uint64_t now_ns, uint32_t flows);
 /* The network says that it is full. */
 void simhca_congestion_marked(struct simhca_congestion *congestion);
 /* No answer in time: nothing is known of the network any more. All is sent again now. */

@@ -399,7 +399,10 @@ static void lost(struct simhca_qp *qp, bool silence)
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 
 	if (!silence) {
-		simhca_congestion_lost(congestion);
+		simhca_congestion_lost(congestion,
+				       congestion->timed_at ? simhca_engine_now(qp->context->engine)
+							    : 0,
+				       simhca_share_count(simhca_inbox_share(qp->wire.inbox)));
 		return;
 	}
 	simhca_congestion_silence(congestion, simhca_engine_now(qp->context->engine));
