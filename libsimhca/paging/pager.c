@@ -191,14 +191,13 @@ bool simhca_pager_watch(struct simhca_pager *pager, const struct simhca_odp *odp
 
 /* ----------------------------------------------------------------------------- events */
 
+/* Under the lock, as these: */
 static void invalidate(struct simhca_pager *pager, uint64_t start, uint64_t end)
 {
 	struct simhca_odp *odp;
 
-	pthread_mutex_lock(&pager->lock);
 	DL_FOREACH (pager->regions, odp)
 		simhca_odp_invalidate(odp, start, end);
-	pthread_mutex_unlock(&pager->lock);
 }
 
 /* It was unmapped, moved or dropped. */
@@ -206,10 +205,8 @@ static void has_left(struct simhca_pager *pager, uint64_t start, uint64_t end)
 {
 	struct simhca_watch *watch;
 
-	pthread_mutex_lock(&pager->lock);
 	DL_FOREACH (pager->watches, watch)
 		simhca_watch_drop(watch, start, end);
-	pthread_mutex_unlock(&pager->lock);
 	invalidate(pager, start, end);
 }
 
@@ -224,9 +221,7 @@ static void on_event(struct simhca_pager *pager, const struct uffd_msg *msg)
 		/* What was mapped at the other end before has had an UNMAP. */
 		has_left(pager, msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len);
 		break;
-	case UFFD_EVENT_FORK:
-		/* The child's memory is none of ours; the parent's pages are copied on write. */
-		simhca_release(pager->fabric, NULL, 0, (int)msg->arg.fork.ufd);
+	case UFFD_EVENT_FORK: /* the parent's pages are copied on write */
 		invalidate(pager, 0, UINT64_MAX);
 		break;
 	}
@@ -266,14 +261,35 @@ static void give_up(struct simhca_fabric *fabric, struct simhca_pager *pager)
 	file = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* dup3() would close it here */
 	dup3(fabric->pager_epoll, fd, O_CLOEXEC);
 	simhca_release(fabric, NULL, 0, file);
+	pthread_mutex_lock(&pager->lock);
 	invalidate(pager, 0, UINT64_MAX);
+	pthread_mutex_unlock(&pager->lock);
+}
+
+/*
+ * Takes the events that are there, in one go under the lock: the program goes on as soon as they were
+ * read, and what it registers then at the same place must not lose what was there before. Returns
+ * what simhca_userfaultfd_read() does.
+ */
+static ssize_t take_events(struct simhca_pager *pager)
+{
+	struct uffd_msg msg[EVENTS];
+	ssize_t got;
+
+	pthread_mutex_lock(&pager->lock);
+	got = simhca_userfaultfd_read(pager->userfaultfd, msg, sizeof(msg));
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(msg[0]); i++)
+		on_event(pager, &msg[i]);
+	pthread_mutex_unlock(&pager->lock);
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(msg[0]); i++)
+		if (msg[i].event == UFFD_EVENT_FORK) /* the child's memory is none of ours */
+			simhca_release(pager->fabric, NULL, 0, (int)msg[i].arg.fork.ufd);
+	return got;
 }
 
 static void serve(struct simhca_fabric *fabric, uint64_t number, bool error)
 {
 	struct simhca_pager *pager;
-	struct uffd_msg msg[EVENTS];
-	ssize_t got;
 
 	/* `users` keeps the pager while its userfaultfd is read, which is done without the lock. */
 	pthread_mutex_lock(&fabric->pager_lock);
@@ -290,10 +306,7 @@ static void serve(struct simhca_fabric *fabric, uint64_t number, bool error)
 		simhca_pager_put(pager);
 		return;
 	}
-	got = simhca_userfaultfd_read(pager->userfaultfd, msg, sizeof(msg));
-	for (ssize_t i = 0; i < got / (ssize_t)sizeof(msg[0]); i++)
-		on_event(pager, &msg[i]);
-	if (got < 0 && errno != EAGAIN && errno != EINTR)
+	if (take_events(pager) < 0 && errno != EAGAIN && errno != EINTR)
 		give_up(fabric, pager);
 	simhca_pager_put(pager);
 }

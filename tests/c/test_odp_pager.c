@@ -15,6 +15,7 @@
 #include "memory/key.h"
 #include "paging.h"
 #include "paging/odp.h"
+#include "paging/watch.h"
 
 #define DEADLINE 60 /* seconds until whoever waits for good is killed, with the test */
 
@@ -23,11 +24,13 @@ static unsigned int times; /* that a read fails from now on, and with which errn
 static int fails;
 static bool taken;	/* just before it is read, somebody else takes the event */
 static bool old_kernel; /* which cannot be asked not to wait in the call itself */
+static bool lingers;	/* with an event that it has read, as if it had lost its CPU */
 static _Atomic unsigned int reads;
 
 ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
 	struct uffd_msg msg;
+	ssize_t got;
 
 	atomic_fetch_add(&reads, 1);
 	if (times) {
@@ -44,7 +47,10 @@ ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t offset, int fl
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	return syscall(SYS_preadv2, fd, iov, count, offset, 0l, flags);
+	got = syscall(SYS_preadv2, fd, iov, count, offset, 0l, flags);
+	if (got > 0 && lingers)
+		test_nap(50000);
+	return got;
 }
 
 static void *read_events(void *arg)
@@ -80,7 +86,7 @@ static void no_copy_of_ours(void)
 static int setup_calls(void **state)
 {
 	times = 0;
-	taken = old_kernel = false;
+	taken = old_kernel = lingers = false;
 	reads = 0;
 	watched = -1;
 	alarm(DEADLINE);
@@ -154,6 +160,38 @@ static void events_that_cannot_be_read(void **state)
 	assert_int_equal(counters(pair->a.mr).checked_pages, 8);
 	/* No event is raised any more, for which somebody would have to be there. */
 	assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
+}
+
+/*
+ * The program goes on when the event was read. What it registers then, where it has just dropped pages, has lost none
+ * since.
+ */
+static void what_left_before(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = watched_pair(world, O_NONBLOCK);
+	struct simhca_why why = { .text = "" };
+	struct simhca_watch *watch;
+	pthread_t reader;
+	int fd;
+
+	lingers = true;
+	reader = reader_new(world);
+	assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
+	watch = simhca_watch_create(world->device[0], pair->a.client->mm,
+				    (uintptr_t)pair->a.mr->addr, PAGE, &fd, &why);
+	assert_non_null(watch);
+	close(fd);
+	reader_ends(world, reader);
+	assert_int_equal(watch->ranges, 0);
+	/* But what leaves it from then on. */
+	lingers = false;
+	use_pages(pair, 1);
+	reader = reader_new(world);
+	assert_int_equal(0, madvise(pair->a.mr->addr, PAGE, MADV_DONTNEED));
+	reader_ends(world, reader);
+	assert_int_equal(watch->ranges, 1);
+	simhca_watch_destroy(watch);
 }
 
 /* It is looked at once, however long the program keeps its own copy. */
@@ -306,6 +344,7 @@ static void pids_that_are_not_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		WITH_CALLS(what_left_before),
 		WITH_CALLS(events_that_cannot_be_read),
 		WITH_CALLS(a_userfaultfd_that_was_never_set_up),
 		WITH_CALLS(reads_for_nothing),

@@ -428,8 +428,9 @@ def main():
     # Who is waited for by nobody any more ends.
     if options.name:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    # Short: the addresses of sockets in it have a limit. Programs of other users run from the trees in it.
-    work = pathlib.Path(tempfile.mkdtemp(prefix="simhca-test-"))
+    # Short: the addresses of sockets in it have a limit. Programs of other users run from the trees in it, and programs in
+    # containers, which have a /dev of their own: $TMPDIR may lie in there.
+    work = pathlib.Path(tempfile.mkdtemp(prefix="simhca-test-", dir="/tmp"))
     work.chmod(0o755)
     try:
         return Part(options, work).run()
