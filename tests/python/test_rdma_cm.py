@@ -230,8 +230,12 @@ def test_own_events(channel):
             struct.pack("<IIIIQ", number, 0, ESTABLISHED, 0, 0) + bytes(296))
 
 
+@pytest.mark.time_limit(300)
 def test_never_fetched(channel):
-    """Events that nobody fetches are counted, and do no harm to others."""
+    """
+    Events that nobody fetches are counted, and do no harm to others. The test and the daemon take turns 65,536 times: a
+    second by themselves, and a minute beside ten others on two CPUs, where each turn may wait for a time slice.
+    """
     number = channel.create(uid=5)
     event = struct.pack("<IIIIQ", number, 0, USER, 0, 0) + bytes(296)
     with pytest.raises(Refused) as caught:
