@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Programs below `simhca run`: in one of them, or in several that meet in one daemon."""
+import os
 import pathlib
 import signal
 import tempfile
@@ -9,6 +10,8 @@ import pytest
 from common import ENDING, TIME_LIMIT, SIMHCA, Launcher, alive, bandwidth_lines, expect_pingpong
 from common import expect_success, gid, pair_script, start_server, wait_until
 
+# Who says what a daemon is to be joins one that is just that, as --under shared_memory has made it.
+SAME = ["--shared-memory=on"] if "SIMHCA_TEST_SHARED_MEMORY" in os.environ else []
 PROGRAMS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"]
 
 
@@ -16,7 +19,7 @@ class Runs(Launcher):
     """`simhca run`s that share a runtime directory."""
 
     def __init__(self, link_layer, directory):
-        super().__init__([SIMHCA, "run", f"--link-layer={link_layer}", "--"])
+        super().__init__([SIMHCA, "run", f"--link-layer={link_layer}", *SAME, "--"])
         self.env["SIMHCA_RUNTIME_DIR"] = directory
         self.pid_file = pathlib.Path(directory, "pid")
 
