@@ -255,14 +255,16 @@ static void disconnect(struct world *world, enum node node, unsigned int which)
 
 /* ---------------------------------------------------------------------------------- sending */
 
-static int make_fd(unsigned int kind)
+static int make_fd(uint8_t flags)
 {
 	int fds[2] = { -1, -1 };
 
-	switch (kind) {
+	switch ((flags & STEP_FD_KIND) >> 3) {
 	case 0:
 		fds[0] = memfd_create("fuzz", MFD_ALLOW_SEALING);
-		REQUIRE(fds[0] >= 0 && !ftruncate(fds[0], 1 << 20));
+		REQUIRE(fds[0] >= 0 && !ftruncate(fds[0], CLIENT_BYTES));
+		if (flags & STEP_SEALED)
+			REQUIRE(!fcntl(fds[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
 		break;
 	case 1:
 		REQUIRE(!pipe(fds));
@@ -294,7 +296,7 @@ static int ask(int to, struct iovec *parts, size_t num_parts, const struct step 
 		fds[count++] = ends[1];
 	}
 	while (more--)
-		fds[count++] = make_fd((step->flags & STEP_FD_KIND) >> 3);
+		fds[count++] = make_fd(step->flags);
 	if (count) {
 		msg.msg_control = control.bytes;
 		msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
@@ -400,6 +402,7 @@ static void learn(struct world *world, uint16_t number, struct answer *answer)
 		world->magic[MAGIC_CHANNEL - MAGIC_QPN] = (uint32_t)st.st_ino;
 		break;
 	case SIMHCA_CMD_REG_MR:
+	case SIMHCA_CMD_REG_DMABUF_MR:
 		world->magic[MAGIC_LKEY - MAGIC_QPN] = mr->lkey;
 		world->magic[MAGIC_RKEY - MAGIC_QPN] = mr->rkey;
 		break;

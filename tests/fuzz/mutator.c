@@ -160,6 +160,28 @@ static const struct {
 };
 #define MODIFICATIONS (sizeof(modifications) / sizeof(modifications[0]))
 
+/* Where memory was before it was moved into a file: there, or anywhere that its owner may say. */
+static uint64_t moved_from(uint32_t offset)
+{
+	static const uint64_t lies[] = {
+		0,	    1,		CLIENT_MEMORY + 8, CLIENT_MEMORY + CLIENT_BYTES - 4096,
+		1ull << 46, 1ull << 63, UINT64_MAX - 4095, UINT64_MAX - CLIENT_BYTES + 1,
+	};
+
+	return one_in(2) ? CLIENT_MEMORY + offset : lies[below(sizeof(lies) / sizeof(lies[0]))];
+}
+
+/* The descriptor that goes with a command: mostly the right one. */
+static uint8_t flags_of(const uint8_t *command)
+{
+	uint16_t number;
+
+	memcpy(&number, command, sizeof(number));
+	return number == SIMHCA_CMD_REG_DMABUF_MR && !one_in(8)
+		       ? (uint8_t)(1 << 1 | (one_in(4) ? 0 : STEP_SEALED))
+		       : 0;
+}
+
 /* Commands as programs give them, which others need to find something to work on. */
 static size_t usual_command(uint8_t *bytes, uint16_t number, unsigned int modification)
 {
@@ -208,6 +230,15 @@ static size_t usual_command(uint8_t *bytes, uint16_t number, unsigned int modifi
 				   .pd = handle(SIMHCA_CMD_ALLOC_PD),
 				   .access = one_in(2) ? 0x1f : below(1 << 10) });
 		break;
+	case SIMHCA_CMD_REG_DMABUF_MR:
+		PUT(bytes, struct simhca_reg_dmabuf_mr_req request = {
+				   .offset = half,
+				   .length = 1 + below(CLIENT_BYTES / 2),
+				   .iova = CLIENT_MEMORY + half,
+				   .addr = moved_from(half),
+				   .pd = handle(SIMHCA_CMD_ALLOC_PD),
+				   .access = one_in(4) ? below(1 << 10) : 0xf });
+		break;
 	case SIMHCA_CMD_CREATE_FLOW:
 		PUT(bytes,
 		    struct simhca_create_flow_req request = { .qp = handle(SIMHCA_CMD_CREATE_QP),
@@ -234,7 +265,7 @@ static size_t new_command(uint8_t *bytes)
 					  SIMHCA_CMD_CREATE_CQ,	  SIMHCA_CMD_CREATE_QP,
 					  SIMHCA_CMD_CREATE_SRQ,  SIMHCA_CMD_REG_MR,
 					  SIMHCA_CMD_CREATE_FLOW, SIMHCA_CMD_OPEN_XRCD,
-					  SIMHCA_CMD_MODIFY_QP };
+					  SIMHCA_CMD_MODIFY_QP,	  SIMHCA_CMD_REG_DMABUF_MR };
 	uint16_t number = (uint16_t)below(SIMHCA_CMD_COUNT + 1);
 	const struct command *command = command_find(number);
 
@@ -500,6 +531,7 @@ static void make(struct step *step, uint8_t *bytes)
 	case STEP_COMMAND:
 	case STEP_RAW:
 		length = new_command(bytes);
+		step->flags = step->flags ? step->flags : flags_of(bytes);
 		break;
 	case STEP_RDMA_CM:
 		length = new_write(bytes);
@@ -539,12 +571,15 @@ static void verbs_scene(struct list *list)
 	unsigned int modification = 0;
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		const bool moved = commands[i] == SIMHCA_CMD_REG_MR && one_in(2);
+		const uint16_t number = moved ? SIMHCA_CMD_REG_DMABUF_MR : commands[i];
 		struct step *step = &list->step[list->count];
+		uint8_t *bytes = list->bytes[list->count++];
 
 		*step = (struct step){ .kind = STEP_COMMAND };
-		step->length = (uint16_t)usual_command(list->bytes[list->count++], commands[i],
-						       modification);
-		modification += commands[i] == SIMHCA_CMD_MODIFY_QP;
+		step->length = (uint16_t)usual_command(bytes, number, modification);
+		step->flags = flags_of(bytes);
+		modification += number == SIMHCA_CMD_MODIFY_QP;
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		struct step *step = &list->step[list->count];

@@ -28,6 +28,7 @@ enum step_flags {
 	STEP_FD_KIND = 3 << 3,	  /* which: memfd, pipe, socket, directory */
 	STEP_NO_ANSWER = 1 << 5,  /* no socket for the answer */
 	STEP_REPLY = 1 << 6,	  /* MAD: it answers what the manager has sent last */
+	STEP_SEALED = 1 << 6,	  /* COMMAND, RAW: a memfd cannot shrink, so programs may map it */
 	STEP_OTHER_FILE = 1 << 7, /* STEP_RAW; COMMAND: of the second device */
 };
 
