@@ -18,190 +18,78 @@
 #include "simhca-device.h"
 #include "simhca-verbs.h"
 
-enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
-
-/* The attributes a transition needs and those it may change, by QP type; besides the state itself.
- */
-struct transition {
-	bool legal;
-	uint32_t needs[TYPES], may[TYPES];
-};
-
 #define STATES (SIMHCA_QPS_ERR + 1)
-#define COMMON (SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_PORT)
-#define PATH (SIMHCA_QP_ALT_PATH | SIMHCA_QP_PATH_MIG_STATE)
-/*
- * An XRC QP is only one half of an RC QP. What is about the other half changes nothing, but
- * programs give it on the way to RTS, as if it were RC (perftest does).
- */
-#define XRC_RESPONDER (SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_MIN_RNR_TIMER)
-#define XRC_REQUESTER (SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC)
 
-static const struct transition table[STATES][STATES] = {
-	[SIMHCA_QPS_RESET] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-		[SIMHCA_QPS_INIT] = {
-			.legal = true,
-			.needs = {
-				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[UD] = COMMON | SIMHCA_QP_QKEY,
-				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[RAW] = SIMHCA_QP_PORT,
-			},
-		},
-	},
-	[SIMHCA_QPS_INIT] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-		[SIMHCA_QPS_INIT] = {
-			.legal = true,
-			.may = {
-				[RC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[UC] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[UD] = COMMON | SIMHCA_QP_QKEY,
-				[XRC_SEND] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[XRC_RECV] = COMMON | SIMHCA_QP_ACCESS_FLAGS,
-				[RAW] = SIMHCA_QP_PORT,
-			},
-		},
-		[SIMHCA_QPS_RTR] = {
-			.legal = true,
-			.needs = {
-				[RC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
-				       SIMHCA_QP_RQ_PSN | SIMHCA_QP_MAX_DEST_RD_ATOMIC |
-				       SIMHCA_QP_MIN_RNR_TIMER,
-				[UC] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
-				       SIMHCA_QP_RQ_PSN,
-				[XRC_SEND] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
-					     SIMHCA_QP_RQ_PSN,
-				[XRC_RECV] = SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN |
-					     SIMHCA_QP_RQ_PSN | SIMHCA_QP_MAX_DEST_RD_ATOMIC |
-					     SIMHCA_QP_MIN_RNR_TIMER,
-			},
-			.may = {
-				[RC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
-				[UC] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
-				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
-				[XRC_SEND] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX |
-					     XRC_RESPONDER,
-				[XRC_RECV] = SIMHCA_QP_ALT_PATH | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX,
-			},
-		},
-	},
-	[SIMHCA_QPS_RTR] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-		[SIMHCA_QPS_RTS] = {
-			.legal = true,
-			.needs = {
-				[RC] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
-				       SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
-				[UC] = SIMHCA_QP_SQ_PSN,
-				[UD] = SIMHCA_QP_SQ_PSN,
-				[XRC_SEND] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY |
-					     SIMHCA_QP_SQ_PSN | SIMHCA_QP_MAX_QP_RD_ATOMIC,
-				[XRC_RECV] = SIMHCA_QP_TIMEOUT | SIMHCA_QP_SQ_PSN,
-			},
-			.may = {
-				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
-				       SIMHCA_QP_MIN_RNR_TIMER,
-				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
-				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
-				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
-				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
-					     SIMHCA_QP_MIN_RNR_TIMER | XRC_REQUESTER,
-				[RAW] = SIMHCA_QP_CUR_STATE,
-			},
-		},
-	},
-	[SIMHCA_QPS_RTS] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-		[SIMHCA_QPS_RTS] = {
-			.legal = true,
-			.may = {
-				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
-				       SIMHCA_QP_MIN_RNR_TIMER,
-				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
-				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
-				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
-				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
-					     SIMHCA_QP_MIN_RNR_TIMER,
-				[RAW] = SIMHCA_QP_CUR_STATE,
-			},
-		},
-		[SIMHCA_QPS_SQD] = {
-			.legal = true,
-			.may = {
-				[RC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
-				[UC] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
-				[UD] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
-				[XRC_SEND] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
-				[XRC_RECV] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
-				[RAW] = SIMHCA_QP_EN_SQD_ASYNC_NOTIFY,
-			},
-		},
-	},
-	[SIMHCA_QPS_SQD] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-		[SIMHCA_QPS_RTS] = {
-			.legal = true,
-			.may = {
-				[RC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
-				       SIMHCA_QP_MIN_RNR_TIMER,
-				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
-				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
-				[XRC_SEND] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH,
-				[XRC_RECV] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS | PATH |
-					     SIMHCA_QP_MIN_RNR_TIMER,
-				[RAW] = SIMHCA_QP_CUR_STATE,
-			},
-		},
-		[SIMHCA_QPS_SQD] = {
-			.legal = true,
-			.may = {
-				[RC] = COMMON | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT |
-				       SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC |
-				       SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_ACCESS_FLAGS | PATH |
-				       SIMHCA_QP_MIN_RNR_TIMER,
-				[UC] = SIMHCA_QP_AV | SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
-				[UD] = SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY,
-				[XRC_SEND] = SIMHCA_QP_PORT | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT | SIMHCA_QP_RETRY_CNT |
-					     SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC |
-					     SIMHCA_QP_ACCESS_FLAGS | SIMHCA_QP_PKEY_INDEX | PATH,
-				[XRC_RECV] = SIMHCA_QP_PORT | SIMHCA_QP_AV | SIMHCA_QP_TIMEOUT |
-					     SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_ACCESS_FLAGS |
-					     SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_MIN_RNR_TIMER | PATH,
-			},
-		},
-	},
-	[SIMHCA_QPS_SQE] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-		[SIMHCA_QPS_RTS] = {
-			.legal = true,
-			.may = {
-				[UC] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_ACCESS_FLAGS,
-				[UD] = SIMHCA_QP_CUR_STATE | SIMHCA_QP_QKEY,
-				[RAW] = SIMHCA_QP_CUR_STATE,
-			},
-		},
-	},
-	[SIMHCA_QPS_ERR] = {
-		[SIMHCA_QPS_RESET] = { .legal = true },
-		[SIMHCA_QPS_ERR] = { .legal = true },
-	},
+/* QP types, and states, as bits of a set. */
+enum { RC = 1, UC = 2, UD = 4, XRC_SEND = 8, XRC_RECV = 16, RAW = 32 };
+enum { CONNECTED = RC | UC | XRC_SEND | XRC_RECV, ALL_TYPES = CONNECTED | UD | RAW };
+#define IN(state) (1u << SIMHCA_QPS_##state)
+#define ALL_STATES ((1u << STATES) - 1)
+
+#define PATH (SIMHCA_QP_ALT_PATH | SIMHCA_QP_PATH_MIG_STATE)
+#define RESPONDER (SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_MIN_RNR_TIMER)
+#define REQUESTER (SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC)
+
+/*
+ * A transition is legal if a row has it, and takes the attributes of all the rows that have it: it has
+ * to be given those of `needs`, and may be given those of `may`, besides the state itself.
+ *
+ * An XRC QP is only one half of an RC QP. What is about the other half changes nothing, but programs
+ * give it on the way to RTS, as if it were RC (perftest does).
+ */
+static const struct row {
+	uint32_t from, to, types; /* sets */
+	uint32_t needs, may;
+} table[] = {
+	{ ALL_STATES, IN(RESET) | IN(ERR), ALL_TYPES, 0, 0 },
+
+	{ IN(RESET), IN(INIT), ALL_TYPES, SIMHCA_QP_PORT, 0 },
+	{ IN(RESET), IN(INIT), ALL_TYPES & ~RAW, SIMHCA_QP_PKEY_INDEX, 0 },
+	{ IN(RESET), IN(INIT), CONNECTED, SIMHCA_QP_ACCESS_FLAGS, 0 },
+	{ IN(RESET), IN(INIT), UD, SIMHCA_QP_QKEY, 0 },
+
+	{ IN(INIT), IN(INIT), ALL_TYPES, 0, SIMHCA_QP_PORT },
+	{ IN(INIT), IN(INIT) | IN(RTR), ALL_TYPES & ~RAW, 0, SIMHCA_QP_PKEY_INDEX },
+	{ IN(INIT), IN(INIT) | IN(RTR), CONNECTED, 0, SIMHCA_QP_ACCESS_FLAGS },
+	{ IN(INIT), IN(INIT) | IN(RTR), UD, 0, SIMHCA_QP_QKEY },
+
+	{ IN(INIT), IN(RTR), RAW, 0, 0 },
+	{ IN(INIT), IN(RTR), CONNECTED,
+	  SIMHCA_QP_AV | SIMHCA_QP_PATH_MTU | SIMHCA_QP_DEST_QPN | SIMHCA_QP_RQ_PSN,
+	  SIMHCA_QP_ALT_PATH },
+	{ IN(INIT), IN(RTR), RC | XRC_RECV, RESPONDER, 0 },
+	{ IN(INIT), IN(RTR), XRC_SEND, 0, RESPONDER },
+
+	{ IN(RTR), IN(RTS), ALL_TYPES & ~RAW, SIMHCA_QP_SQ_PSN, 0 },
+	{ IN(RTR), IN(RTS), RC | XRC_SEND | XRC_RECV, SIMHCA_QP_TIMEOUT, 0 },
+	{ IN(RTR), IN(RTS), RC | XRC_SEND, REQUESTER, 0 },
+	{ IN(RTR), IN(RTS), XRC_RECV, 0, REQUESTER },
+
+	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), ALL_TYPES, 0, SIMHCA_QP_CUR_STATE },
+	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), CONNECTED, 0, SIMHCA_QP_ACCESS_FLAGS | PATH },
+	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), RC | XRC_RECV, 0, SIMHCA_QP_MIN_RNR_TIMER },
+	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), UD, 0, SIMHCA_QP_QKEY },
+
+	{ IN(RTS), IN(SQD), ALL_TYPES, 0, SIMHCA_QP_EN_SQD_ASYNC_NOTIFY },
+
+	{ IN(SQD), IN(SQD), RAW, 0, 0 },
+	{ IN(SQD), IN(SQD), ALL_TYPES & ~RAW, 0, SIMHCA_QP_PKEY_INDEX },
+	{ IN(SQD), IN(SQD), CONNECTED, 0, SIMHCA_QP_AV | SIMHCA_QP_ACCESS_FLAGS | PATH },
+	{ IN(SQD), IN(SQD), RC | XRC_SEND | XRC_RECV, 0, SIMHCA_QP_PORT | SIMHCA_QP_TIMEOUT },
+	{ IN(SQD), IN(SQD), RC | XRC_SEND, 0, REQUESTER },
+	{ IN(SQD), IN(SQD), RC | XRC_RECV, 0, RESPONDER },
+	{ IN(SQD), IN(SQD), UD, 0, SIMHCA_QP_QKEY },
+
+	{ IN(SQE), IN(RTS), UC | UD | RAW, 0, SIMHCA_QP_CUR_STATE },
+	{ IN(SQE), IN(RTS), UC, 0, SIMHCA_QP_ACCESS_FLAGS },
+	{ IN(SQE), IN(RTS), UD, 0, SIMHCA_QP_QKEY },
 };
 
 static const char *const state_name[STATES] = {
 	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
 };
 
-static int type_index(uint32_t type)
+static uint32_t type_bit(uint32_t type)
 {
 	switch (type) {
 	case SIMHCA_QPT_RC:
@@ -274,17 +162,22 @@ static int refuse_transition(uint32_t from, uint32_t to, struct simhca_why *why)
 static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t to, uint32_t mask,
 			    struct simhca_why *why)
 {
-	const struct transition *transition;
-	uint32_t needs, may, wrong;
+	uint32_t type = type_bit(qp->type), needs = 0, may = 0, wrong;
+	bool legal = false;
 
 	if (to >= STATES)
 		return simhca_why(why, EINVAL, "qp_state = %u: there is no such state", to);
-	transition = &table[from][to];
-	if (!transition->legal ||
-	    (from == SIMHCA_QPS_SQE && simhca_is_reliable(qp->type) && to == SIMHCA_QPS_RTS))
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const struct row *row = &table[i];
+
+		if (!(row->from & (1u << from)) || !(row->to & (1u << to)) || !(row->types & type))
+			continue;
+		legal = true;
+		needs |= row->needs;
+		may |= row->may;
+	}
+	if (!legal)
 		return refuse_transition(from, to, why);
-	needs = transition->needs[type_index(qp->type)];
-	may = transition->may[type_index(qp->type)];
 	wrong = needs & ~mask;
 	if (wrong)
 		return simhca_why(why, EINVAL, "%s to %s needs attribute %s", state_name[from],
