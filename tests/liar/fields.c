@@ -296,6 +296,8 @@ void fields_of_rings(struct scene *scene)
 	}
 	if (scene->srq_cq)
 		list_cq(scene, "srq.cq", scene->srq_cq);
+	if (scene->moved)
+		moved_fields(scene);
 }
 
 void fields_list(struct scene *scene)

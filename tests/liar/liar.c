@@ -452,6 +452,8 @@ int main(int argc, char **argv)
 	bool tells = false;
 	int option;
 
+	if (argc == 2 && !strcmp(argv[1], "--hold"))
+		moved_hold();
 	read_environment();
 	while (!tells && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {

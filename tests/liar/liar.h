@@ -20,6 +20,9 @@
  *			an SRQ that does, and if it has an SRQ, of that
  *	cqe_gate.h	a CQE is of what was posted, and the data in a slot	simhca-liar-poll
  *			fit into the buffer
+ *	file_mr.c	what was moved into a file is looked for in it, where	rc-moved
+ *			that is; its addresses are some, and lie in a page as
+ *			the file's
  *	efa/gate.h	lengths and numbers of buffers, of messages, RDMA	efa-idle
  *			and receives; no more was posted than there is
  *	efa/message.c	a Q_Key is that of the receiver; no more is under	efa-no-rq, efa-idle
@@ -58,6 +61,7 @@ enum act {
 	ACT_PAGES,  /* the pages that are waited for are brought in */
 	ACT_RESIZE, /* the CQs, and the SRQ */
 	ACT_STEP,   /* both programs run the steps of their QPs */
+	ACT_MOVE,   /* a region is registered as is said of it, and used */
 	ACTS,
 };
 #define MOST_ACTS 4
@@ -90,6 +94,7 @@ struct lie {
 
 struct scene_kind;
 struct efa_end;
+struct moved;
 struct scene {
 	const struct scene_kind *kind;
 	const struct rings *rings;
@@ -107,6 +112,7 @@ struct scene {
 	struct mr *inv; /* of a key that a read invalidates */
 	struct simhca_fastpath *fastpath[2];
 	struct simhca_step step[2];
+	struct moved *moved; /* or NULL */
 	bool attached;
 	struct field field[MOST_FIELDS];
 	unsigned int fields, cores;
@@ -180,6 +186,16 @@ void efa_flushes(struct scene *scene);
 
 extern const struct scene_kind scene_kinds[];
 extern const unsigned int num_scene_kinds;
+
+/* moved.c: that memory was moved into a file, and where it was. moved_hold() is the process that owns it. */
+void moved_hold(void);
+void moved_make(struct scene *scene);
+void moved_end(struct moved *moved);
+void *moved_claim(const struct moved *moved, size_t *size);
+void moved_fields(struct scene *scene);
+void moved_lie(const struct scene *scene, uint64_t *seed, struct lie *lie);
+/* NULL: what is claimed was refused. */
+struct mr *moved_register(struct scene *scene);
 
 /* With threads engines run, else they are polled. */
 struct scene *scene_new(const struct scene_kind *kind, unsigned int threads);

@@ -273,6 +273,10 @@ void lie_of_rings(const struct scene *scene, uint64_t *seed, struct lie *lie)
 		chain, chain, messages, nothing, answers, queues,
 	};
 
+	if (scene->moved && lie_below(seed, 2)) {
+		moved_lie(scene, seed, lie);
+		return;
+	}
 	kinds[lie_below(seed, ARRAY_SIZE(kinds))](scene, seed, lie);
 	if (!lie_below(seed, 3))
 		kinds[lie_below(seed, ARRAY_SIZE(kinds))](scene, seed, lie);
@@ -340,7 +344,7 @@ void lie_tell(struct scene *scene, const struct lie *lie)
 
 static const char *const act_names[ACTS] = { "nothing",	 "time",  "recv",     "post", "answer",
 					     "query",	 "sqd",	  "no-reads", "rts",  "err",
-					     "peer-err", "pages", "resize",   "step" };
+					     "peer-err", "pages", "resize",   "step", "move" };
 
 static bool is_at(uint64_t value, const struct mr *mr, uint64_t *offset)
 {

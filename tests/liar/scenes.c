@@ -324,6 +324,12 @@ static void make_with_fastpath_srq(struct scene *scene, struct options *options)
 	make_with_fastpath(scene, options);
 }
 
+static void make_moved(struct scene *scene, struct options *options)
+{
+	make_with_fastpath(scene, options);
+	moved_make(scene);
+}
+
 static void make_xrc(struct scene *scene, struct options *options)
 {
 	struct pair *pair = world_alloc(scene->world, sizeof(*pair));
@@ -386,6 +392,10 @@ static void make_raw_srq(struct scene *scene, struct options *options)
 	{                                                                                          \
 		ACT_STEP, ACT_POST, ACT_STEP                                                       \
 	}
+#define WAITS_MOVE                                                                                 \
+	{                                                                                          \
+		ACT_MOVE, ACT_STEP, ACT_MOVE                                                       \
+	}
 #define WAITS_TIME                                                                                 \
 	{                                                                                          \
 		ACT_TIME, ACT_TIME, ACT_POST                                                       \
@@ -428,6 +438,7 @@ const struct scene_kind scene_kinds[] = {
 	{ "rc-fastpath", IBV_QPT_RC, make_with_fastpath, idle, WAITS_STEP, true, false, NULL },
 	{ "rc-fastpath-srq", IBV_QPT_RC, make_with_fastpath_srq, waits_rnr, WAITS_STEP, true, false,
 	  NULL },
+	{ "rc-moved", IBV_QPT_RC, make_moved, idle, WAITS_MOVE, true, false, NULL },
 	{ "uc-idle", IBV_QPT_UC, make_plain, idle, WAITS_POST, false, false, NULL },
 	{ "uc-fault", IBV_QPT_UC, make_absent, waits_fault, WAITS_PAGES, false, false, NULL },
 	{ "uc-stops", IBV_QPT_UC, make_plain, stops, WAITS_RTS, false, false, NULL },
@@ -529,6 +540,12 @@ static void list_parts(struct scene *scene)
 	}
 	if (scene->srq_cq && scene->srq_cq != scene->bad->b.recv_cq)
 		add_cq(scene, scene->srq_cq);
+	if (scene->moved) {
+		size_t size;
+		void *claim = moved_claim(scene->moved, &size);
+
+		add_part(scene, claim, size, true);
+	}
 }
 
 static void make_rings(struct scene *scene, struct options *options)
@@ -579,6 +596,8 @@ void scene_free(struct scene *scene)
 {
 	for (unsigned int i = 0; scene->attached && i < 2; i++)
 		fastpath_detach(&scene->step[i]);
+	if (scene->moved)
+		moved_end(scene->moved);
 	world_free(scene->world);
 	free(scene);
 }
@@ -644,6 +663,32 @@ static void run_steps(struct scene *scene)
 	for (unsigned int i = 0; scene->attached && i < 4; i++)
 		if (!fastpath_run(&scene->step[i % 2]))
 			qp_ring(i % 2 ? scene->bad->b.qp : scene->bad->a.qp);
+}
+
+/* By messages to and from a region of b's: short ones, and an atomic. */
+static void use_region(struct scene *scene, struct mr *mr)
+{
+	struct side *a = &scene->bad->a, *b = &scene->bad->b;
+	struct simhca_send_wqe add = {
+		.wr_id = 1,
+		.opcode = SIMHCA_WR_ATOMIC_FETCH_AND_ADD,
+		.flags = SIMHCA_WQE_SIGNALED,
+		.num_sge = 1,
+		.rdma = { .remote_addr = mr->iova, .compare_add = 1, .rkey = mr->rkey }
+	};
+	struct simhca_sge sum = sge(a->mr, 0, 8);
+	struct mr *own = b->mr;
+
+	put_wqe(a, &add, &sum, sizeof(sum));
+	b->mr = mr;
+	post_raw(scene, a, SIMHCA_WR_RDMA_WRITE);
+	post_raw(scene, a, SIMHCA_WR_RDMA_READ);
+	b->mr = own;
+	poll_some(scene, 8);
+	recv_raw(a);
+	b->mr = mr;
+	post_raw(scene, b, SIMHCA_WR_SEND);
+	b->mr = own;
 }
 
 static void fresh_pages(struct side *side)
@@ -775,6 +820,7 @@ static void act_on(struct scene *scene, enum act act)
 	struct side *a = &scene->bad->a, *b = &scene->bad->b;
 	struct simhca_qp_attr none = { 0 };
 	struct simhca_qp_info info;
+	struct mr *mr;
 
 	if (!scene->world->threaded)
 		end_steps(scene);
@@ -824,6 +870,11 @@ static void act_on(struct scene *scene, enum act act)
 		break;
 	case ACT_STEP:
 		run_steps(scene);
+		break;
+	case ACT_MOVE:
+		mr = scene->moved ? moved_register(scene) : NULL;
+		if (mr)
+			use_region(scene, mr);
 		break;
 	case ACT_PAGES:
 		for (int i = 0; i < 4 && simhca_faults_poll(scene->world->fabric); i++)

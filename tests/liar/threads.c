@@ -102,7 +102,8 @@ void send_honest(struct scene *scene)
 
 uint64_t lie_while_engines_run(struct scene *scene, uint64_t seed, double seconds)
 {
-	static const enum act acts[] = { ACT_POST, ACT_RECV, ACT_POST, ACT_ANSWER, ACT_QUERY };
+	static const enum act acts[] = { ACT_POST,   ACT_RECV, ACT_POST,
+					 ACT_ANSWER, ACT_MOVE, ACT_QUERY };
 	const double until = now() + seconds;
 	pthread_t thread;
 
