@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * An honest program beside the attack: opens the device, registers, connects, writes, looks at what
- * arrived, closes, again and again. It ends when its standard input does, and prints how many
+ * arrived, counts by an atomic, closes, again and again. It ends when its standard input does, and prints how many
  * rounds there were and how long the worst one took. With an argument its region is on-demand.
  */
 #include "../programs/helper.h"
@@ -29,6 +29,28 @@ static void write_and_look(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *
 	CHECK(!memcmp(memory, memory + LENGTH / 2, LENGTH / 2));
 }
 
+/* In the last word, whose value goes to the first. */
+static void count(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr)
+{
+	uint64_t *words = mr->addr, before = words[LENGTH / 8 - 1];
+	struct ibv_sge sge = { .addr = (uintptr_t)words, .length = 8, .lkey = mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.atomic = { .remote_addr = (uintptr_t)&words[LENGTH / 8 - 1],
+			       .compare_add = 1,
+			       .rkey = mr->rkey },
+	}, *bad;
+	struct ibv_wc wc;
+
+	CHECK(!ibv_post_send(qp, &wr, &bad));
+	wc = poll_one(cq);
+	CHECK(wc.status == IBV_WC_SUCCESS);
+	CHECK(words[0] == before && words[LENGTH / 8 - 1] == before + 1);
+}
+
 static void round_trip(uint8_t *memory, int access, uint8_t pattern)
 {
 	struct ibv_context *context = open_device();
@@ -43,6 +65,7 @@ static void round_trip(uint8_t *memory, int access, uint8_t pattern)
 	start_qp_within(a, b->qp_num, 14, 7);
 	start_qp_within(b, a->qp_num, 14, 7);
 	write_and_look(a, cq, mr, pattern);
+	count(a, cq, mr);
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b));
 	CHECK(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd));
 	CHECK(!ibv_close_device(context));

@@ -65,10 +65,11 @@ def test_peers_that_are_killed(daemon, neighbour, program, options):
 
 
 @pytest.mark.parametrize("daemon", [["--fast-path", "on", "--shared-memory", "on"]], indirect=True, ids=["on"])
-@pytest.mark.parametrize("options", [["events"], ["srq"], ["atomics"]], ids=["rq-sleeps", "srq", "rq-atomics"])
+@pytest.mark.parametrize("options", [[], ["events"], ["srq"], ["atomics"], ["srq", "atomics"]],
+                         ids=["rq", "rq-sleeps", "srq", "rq-atomics", "srq-atomics"])
 def test_peers_that_are_killed_with_shared_memory(daemon, neighbour, program, options):
     """Likewise, as their memory was moved into files."""
-    expect_survival(program, options)
+    expect_survival(program, [*options, "moved"])
 
 
 @pytest.mark.parametrize("daemon", [["--fast-path", "on"], ["--fast-path", "off"]],

@@ -10,6 +10,8 @@ import struct
 import subprocess
 import time
 
+import pytest
+
 from protocol import BUILD
 
 KILLS = int(os.environ.get("SIMHCA_KILLS", "60"))
@@ -31,12 +33,12 @@ def kill(process):
     process.stdin.close()
 
 
-def kill_some(daemon, count):
-    """At any time of their lives, from before they have the device."""
+def kill_some(daemon, count, on_demand):
+    """At any time of their lives, from before they have the device; so many of three have regions on demand."""
     noise = random.Random(count)
     alive = []
     for number in range(count):
-        alive.append(victim(daemon, ["odp"] if number % 3 else []))
+        alive.append(victim(daemon, ["odp"] if number % 3 < on_demand else []))
         time.sleep(noise.uniform(0, 0.03))
         if len(alive) == AT_ONCE:
             kill(alive.pop(noise.randrange(AT_ONCE)))
@@ -69,13 +71,16 @@ class Device:
                 self.memory())
 
 
-def test_killed_again_and_again(daemon):
+@pytest.mark.parametrize("daemon, on_demand", [([], 2), (["--fast-path", "on", "--shared-memory", "on"], 1)],
+                         indirect=["daemon"], ids=["private", "shared"])
+def test_killed_again_and_again(daemon, on_demand):
+    """With memory that is where it was, or that is moved into files, and back, while they register."""
     device = Device(daemon)
     empty = device.footprint()
-    kill_some(daemon, WARM)
+    kill_some(daemon, WARM, on_demand)
     daemon.wait_until(lambda: device.footprint()[:2] == empty[:2])
     before = device.footprint()
-    kill_some(daemon, KILLS)
+    kill_some(daemon, KILLS, on_demand)
     daemon.wait_until(lambda: device.footprint()[:2] == empty[:2] and device.footprint()[2] <= before[2])
     after = device.footprint()
     print(f"{KILLS} kills: contexts, descriptors, threads, KiB: {before} before, {after} after")
