@@ -283,7 +283,7 @@ struct simhca_context *simhca_context_create(struct simhca_device *device,
  * is what a context has first, share with none. Before its memory is used.
  */
 void simhca_context_share(struct simhca_context *context, uint64_t program);
-/* Whose it is, for rules of faults. */
+/* Whose it is, for rules of faults. A name is given once; with "", it is still to come. */
 void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name);
 /*
  * Whether its client's memory is left alone: none of its QPs runs, and to their peers they are

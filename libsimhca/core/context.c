@@ -10,8 +10,12 @@
 
 void simhca_context_name(struct simhca_context *context, pid_t pid, const char *name)
 {
+	if (context->named)
+		return;
 	context->pid = pid;
 	snprintf(context->name, sizeof(context->name), "%s", name);
+	/* release: engines that see it read the name. */
+	atomic_store_explicit(&context->named, name[0], memory_order_release);
 }
 
 void simhca_context_share(struct simhca_context *context, uint64_t program)

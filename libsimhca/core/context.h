@@ -25,10 +25,11 @@ struct simhca_context {
 	bool active; /* its engine polls the doorbells; else they are armed */
 	uint32_t idle_rounds;
 	atomic_bool dead;
-	uint64_t program; /* shares with others of it; 0: with none */
-	pid_t pid;	  /* of who opened it, and what the kernel calls that; 0, "": unknown */
-	char name[16];
-	atomic_bool orphaned;  /* that process has ended, and another one has its descriptors */
+	uint64_t program;     /* shares with others of it; 0: with none */
+	pid_t pid;	      /* of who opened it; 0: it cannot be seen from here */
+	char name[16];	      /* what the kernel, or else the program itself, calls it: */
+	atomic_bool named;    /* before that is set, name is not read, and afterwards not written */
+	atomic_bool orphaned; /* that process has ended, and another one has its descriptors */
 	atomic_bool suspended; /* its memory is left alone */
 	uint32_t id;
 	struct simhca_log_share *log_share;

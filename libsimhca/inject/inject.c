@@ -154,6 +154,12 @@ enum simhca_point simhca_rule_point(const struct simhca_rule *rule)
 	}
 }
 
+static bool has_name(const struct simhca_context *context, const char *name)
+{
+	return context && atomic_load_explicit(&context->named, memory_order_acquire) &&
+	       !strcmp(context->name, name);
+}
+
 /* The first condition of the rule that it does not meet; SIMHCA_MISSES: it meets all. */
 static enum simhca_miss find_miss(const struct simhca_rule *rule,
 				  const struct simhca_inject_hit *hit)
@@ -162,7 +168,7 @@ static enum simhca_miss find_miss(const struct simhca_rule *rule,
 	uint32_t opcodes = rule->opcodes;
 
 	if ((rule->pid && (!context || rule->pid != context->pid)) ||
-	    (rule->program[0] && (!context || strcmp(rule->program, context->name) != 0)))
+	    (rule->program[0] && !has_name(context, rule->program)))
 		return SIMHCA_MISS_PROGRAM;
 	if (rule->device[0] &&
 	    (!hit->device || strcmp(rule->device, hit->device->config.name) != 0))

@@ -124,25 +124,37 @@ static struct session *session_of_qp(const struct daemon *daemon, uint32_t qpn)
 	return NULL;
 }
 
-static void kill_program(struct daemon *daemon, const struct session *session)
+/* False: its process cannot be seen from here, or has ended. */
+static bool kill_program(struct daemon *daemon, const struct session *session)
 {
 	bool reachable;
 
-	/* Its number is still its own. */
-	if (!session || session->pid <= 0 ||
-	    !process_is_known(&daemon->processes, session->pid, &reachable))
-		return;
+	/* A process that is known still lives, so its number is no other one's. */
+	if (session->pid <= 0 || !process_is_known(&daemon->processes, session->pid, &reachable)) {
+		log_info("%s, process %d, is not killed by a rule: it %s", session->comm,
+			 (int)session->pid,
+			 session->pid > 0 ? "has ended, or the kernel has no pidfds"
+					  : "is in another pid namespace");
+		return false;
+	}
 	log_info("process %d (%s) is killed by a rule", (int)session->pid, session->comm);
-	kill(session->pid, SIGKILL);
+	return !kill(session->pid, SIGKILL);
 }
 
-/* To its programs the device has gone; it is there for who opens it anew. */
-static void device_fatal(struct device *device, pid_t pid)
+/* As far as can be told: programs whose process cannot be seen from here all have the number 0. */
+static bool is_same_program(const struct session *session, const struct session *other)
+{
+	return session == other || (session->pid && session->pid == other->pid);
+}
+
+/* To this program the device has gone; it is there for who opens it anew. */
+static void device_fatal(struct device *device, const struct session *program)
 {
 	struct session *session, *next;
 
 	DL_FOREACH_SAFE (device->sessions, session, next)
-		if (session->context && !session_is_closing(session) && session->pid == pid) {
+		if (session->context && !session_is_closing(session) &&
+		    is_same_program(session, program)) {
 			failures_add_event(device->daemon->failures,
 					   simhca_context_id(session->context),
 					   IBV_EVENT_DEVICE_FATAL, 0, true);
@@ -150,14 +162,15 @@ static void device_fatal(struct device *device, pid_t pid)
 		}
 }
 
-static void do_act(struct injector *injector, const struct act *act)
+/* False: it was to kill a program, and could not. */
+static bool do_act(struct injector *injector, const struct act *act)
 {
 	struct daemon *daemon = injector->daemon;
 	struct device *device = device_of_model(daemon, act->device);
 	const struct session *session = session_of(daemon, act->context);
 
 	if (!device)
-		return;
+		return true;
 	switch (act->action) {
 	case SIMHCA_INJECT_PORT_DOWN:
 		port_down(injector, device, act);
@@ -167,14 +180,16 @@ static void do_act(struct injector *injector, const struct act *act)
 		break;
 	case SIMHCA_INJECT_FATAL:
 		if (session)
-			device_fatal(device, session->pid);
+			device_fatal(device, session);
 		break;
 	case SIMHCA_INJECT_KILL:
-		kill_program(daemon, act->peer ? session_of_qp(daemon, act->peer_qpn) : session);
-		break;
+		if (act->peer)
+			session = session_of_qp(daemon, act->peer_qpn);
+		return !session || kill_program(daemon, session);
 	default:
 		break;
 	}
+	return true;
 }
 
 static bool take_act(struct injector *injector, struct act *act)
@@ -261,73 +276,99 @@ void injector_fired(struct injector *injector, const struct simhca_injection *in
 
 /* -------------------------------------------------------------------------------------- now */
 
-static bool names(const struct simhca_rule *rule, const struct session *session)
+static bool rule_matches(const struct simhca_rule *rule, const struct session *session)
 {
 	return session->context && !session_is_closing(session) &&
 	       (!rule->pid || rule->pid == session->pid) &&
 	       (!rule->program[0] || !strcmp(rule->program, session->comm));
 }
 
-/* The next session that it is about. */
-static struct session *next_named(const struct device *device, const struct simhca_rule *rule,
+/* The next session of the device, behind `after` (NULL: from the first on), that the rule matches. */
+static struct session *next_match(const struct device *device, const struct simhca_rule *rule,
 				  const struct session *after)
 {
 	struct session *session;
 
-	/* What is closing is not named any more, and what is killed stays until its end. */
 	for (session = after ? after->next : device->sessions; session; session = session->next)
-		if (names(rule, session))
+		if (rule_matches(rule, session))
 			return session;
 	return NULL;
 }
 
-/* Whether there was anything that it is about. */
-static bool do_now_at(struct injector *injector, const struct simhca_rule *rule,
-		      struct device *device)
-{
-	bool anybody = rule->pid || rule->program[0];
-	struct session *session = next_named(device, rule, NULL);
-	struct act act = { .action = rule->action, .device = device->model, .ns = rule->ns };
+/* What has come of a rule that was to happen now. */
+struct outcome {
+	unsigned int devices;	 /* whose name matches */
+	unsigned int done;	 /* ports or programs to which it has happened */
+	unsigned int not_killed; /* programs that could not be */
+};
 
-	switch (rule->action) {
-	case SIMHCA_INJECT_FATAL:
-	case SIMHCA_INJECT_KILL:
-		if (!session)
-			return false;
-		while (session) {
-			act.context = simhca_context_id(session->context);
-			do_act(injector, &act);
-			/* Of a device that was lost, others of its program may be gone as well. */
-			session = next_named(device, rule,
-					     rule->action == SIMHCA_INJECT_FATAL ? NULL : session);
-		}
-		return true;
-	default:
-		if (anybody && !session)
-			return false;
-		do_act(injector, &act);
-		return true;
+static void do_now_to_programs(struct injector *injector, const struct simhca_rule *rule,
+			       struct device *device, struct outcome *outcome)
+{
+	struct act act = { .action = rule->action, .device = device->model };
+	struct session *session = next_match(device, rule, NULL);
+
+	while (session) {
+		act.context = simhca_context_id(session->context);
+		if (do_act(injector, &act))
+			outcome->done++;
+		else
+			outcome->not_killed++;
+		/*
+		 * A program that loses the device loses it in all its sessions. These match no more,
+		 * so the list is searched from its beginning. A session whose program is killed is
+		 * in the list until that has ended, so the search goes on behind it.
+		 */
+		session = next_match(device, rule,
+				     rule->action == SIMHCA_INJECT_FATAL ? NULL : session);
 	}
+}
+
+static void do_now_at(struct injector *injector, const struct simhca_rule *rule,
+		      struct device *device, struct outcome *outcome)
+{
+	const bool names_program = rule->pid || rule->program[0];
+	const struct act act = { .action = rule->action, .device = device->model, .ns = rule->ns };
+
+	outcome->devices++;
+	if (rule->action == SIMHCA_INJECT_FATAL || rule->action == SIMHCA_INJECT_KILL) {
+		do_now_to_programs(injector, rule, device, outcome);
+	} else if (!names_program || next_match(device, rule, NULL)) {
+		do_act(injector, &act);
+		outcome->done++;
+	}
+}
+
+static const char *why_nothing_was_done(const struct simhca_rule *rule,
+					const struct outcome *outcome)
+{
+	if (outcome->not_killed)
+		return "its process cannot be seen from here, as it is in another pid namespace, "
+		       "or it has just ended";
+	if (!outcome->devices)
+		return "there is no such device";
+	if (rule->pid || rule->program[0])
+		return "no such program has the device open";
+	return "no program has the device open";
 }
 
 static bool do_now(struct injector *injector, const struct simhca_rule *rule, char *error,
 		   size_t size)
 {
 	struct daemon *daemon = injector->daemon;
-	bool any = false;
+	struct outcome outcome = { 0 };
 
 	for (unsigned int i = 0; i < daemon->num_devices; i++) {
 		struct device *device = &daemon->devices[i];
 
 		if (!rule->device[0] || !strcmp(rule->device, device->options->name))
-			any |= do_now_at(injector, rule, device);
+			do_now_at(injector, rule, device, &outcome);
 	}
-	if (!any)
-		snprintf(error, size, "%.*s: there is no such program or device", (int)size - 64,
-			 rule->text);
-	else
+	if (outcome.done)
 		log_info("%s", rule->text);
-	return any;
+	else
+		snprintf(error, size, "%s: %s", rule->text, why_nothing_was_done(rule, &outcome));
+	return outcome.done;
 }
 
 /* ------------------------------------------------------------------------------------ rules */

@@ -59,9 +59,10 @@ HANDLER(say)
 		return said_unopened(session, request->pid, req, why);
 	if (req->what != SIMHCA_SAY_NAME)
 		return said(session, req, why);
-	if (session->pid)
+	if (session->pid || session->comm[0])
 		return 0;
 	snprintf(session->comm, sizeof(session->comm), "%.15s", req->text);
+	simhca_context_name(session->context, 0, session->comm);
 	failures_forget(session->device->daemon->failures, simhca_context_id(session->context));
 	know_program(session);
 	return 0;

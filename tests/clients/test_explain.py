@@ -4,7 +4,6 @@ import ctypes
 import json
 import re
 import signal
-import subprocess
 import textwrap
 import xml.etree.ElementTree
 
@@ -639,18 +638,6 @@ def test_a_refused_command_of_rdma_cm(launcher):
     lines = connection_story(launcher, program=(PYTHON, "-c", program))
     assert re.search(r" python3\[\d+\]: rdma_cm CONNECT is refused: Invalid argument$", lines[0])
     assert lines[1] == "  because:    id 0 has no device yet"
-
-
-@pytest.mark.skipif(subprocess.run(["unshare", "-Urp", "--fork", "true"], check=False,
-                                   capture_output=True).returncode != 0,
-                    reason="no pid namespace can be made here")
-def test_a_program_in_another_container(device):
-    """Whose process the daemon does not see: it has said its name."""
-    program = device.start("unshare", "-Urp", "--fork", "--mount-proc", PYTHON,
-                           HERE / "queues.py")
-    wait_until(lambda: any(one["comm"].startswith("python3")
-                           for one in device.status()["devices"][0]["context"]), 30, "it has a name")
-    program.kill()
 
 
 @pytest.mark.parametrize("case", ["fine", "flushed"])

@@ -108,8 +108,11 @@ def test_now(device):
     wait_until(lambda: "open" in program.stdout, TIME_LIMIT, "the program has opened the device")
     expect_success(inject(device, "add", f"kill now program={program.pid}"))
     assert program.finish().status == -9
-    result = inject(device, "add", "kill now program=nobody")
-    assert result.status == 1 and "there is no such program or device" in result.stderr
+    for rule, why in (("kill now program=nobody", "no such program has the device open"),
+                      ("fatal now", "no program has the device open"),
+                      ("fatal now device=nothing", "there is no such device")):
+        result = inject(device, "add", rule)
+        assert result.status == 1 and f"{rule}: {why}" in result.stderr, result
 
 
 def simhca0(device):
