@@ -171,10 +171,7 @@ static bool are_of_one_program(const struct simhca_context *context,
 	return other == context || (context->program && other->program == context->program);
 }
 
-/*
- * Each holds a descriptor, and those are shared: a program has half of them at most. *full: nobody
- * can have another one.
- */
+/* Each holds a descriptor. *full: nobody can have another one. */
 static bool may_have_own_segment(const struct simhca_context *context, bool *full)
 {
 	const uint32_t most = context->device->config.own_segments;
@@ -187,8 +184,8 @@ static bool may_have_own_segment(const struct simhca_context *context, bool *ful
 			of_program += other->own_segments;
 	}
 	*full = most && all >= most;
-	return context->own_segments < SIMHCA_MAX_OWN_SEGMENTS && !*full &&
-	       (!most || of_program < most / 2);
+	return context->own_segments < SIMHCA_MAX_OWN_SEGMENTS &&
+	       simhca_may_have_descriptor(most, all, of_program);
 }
 
 /* Twice as many places, each with the last number that it would have had; false: out of memory. */

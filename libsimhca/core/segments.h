@@ -46,6 +46,14 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
  */
 void *simhca_context_alloc_in(struct simhca_context *context, uint32_t segment, uint64_t bytes,
 			      struct simhca_mem_ref *where);
+/*
+ * Whether descriptors that a device has for its programs, `most` of them, leave one more for a program:
+ * it has half of them at most, rounded up, so that of a single one somebody has something. most 0: no limit.
+ */
+static inline bool simhca_may_have_descriptor(uint32_t most, uint32_t of_all, uint32_t of_program)
+{
+	return !most || (of_all < most && of_program < (most + 1) / 2);
+}
 /* Its number; 0: there is none such to be had. */
 uint32_t simhca_context_own_segment(struct simhca_context *context, uint64_t bytes);
 /*

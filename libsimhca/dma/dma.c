@@ -414,7 +414,7 @@ struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, ui
 		return NULL;
 	}
 	mm->kind = ours ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
-	mm->never_fails = ours && writable;
+	mm->always_writable = ours && writable;
 	mm->base = (uintptr_t)mm->mapping + (offset - start);
 	return mm;
 }

@@ -61,16 +61,16 @@ struct simhca_mm {
 	enum simhca_mm_kind kind;
 	pid_t pid;
 	uint64_t program; /* its context's */
-	uint32_t number;  /* as struct simhca_mpt has it; not 0 */
+	uint32_t number;  /* of a process: as struct simhca_mpt has it, not 0; of a file: 0 */
 	uint32_t context; /* its id, if accesses can wait for its client */
 	uint64_t base;	  /* added to addresses; 0 but for mapped files */
 	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
 	/*
-	 * Mapped so that it can be written to, of a file whose accesses are never a signal. Constant once the
-	 * mm is used.
+	 * A mapping in the daemon that it can write to, of a file of which no access is ever a signal
+	 * (simhca_file_never_fails()). Constant once the mm is used.
 	 */
-	bool never_fails;
+	bool always_writable;
 	_Atomic uint64_t
 		touched;   /* bytes of the mapping's pages, about, since they were let go of */
 	atomic_bool gone;  /* the process has ended, or its context */
@@ -126,7 +126,7 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
  */
 static inline bool simhca_dma_is_one_instruction(const struct simhca_seg *seg)
 {
-	return seg->mm->never_fails && !(seg->addr & 7);
+	return seg->mm->always_writable && !(seg->addr & 7);
 }
 
 static inline bool simhca_dma_may_try_atomic(const struct simhca_seg *seg)

@@ -11,7 +11,6 @@
 #include "mappable.h"
 #include "simhca-abi.h"
 
-/* Half of the device's are for the contexts of one program at most. */
 static bool may_keep_file(const struct simhca_context *context)
 {
 	const uint32_t most = context->device->config.kept_files;
@@ -23,7 +22,7 @@ static bool may_keep_file(const struct simhca_context *context)
 		if (other == context || (context->program && other->program == context->program))
 			of_program += other->kept_files;
 	}
-	return !most || (all < most && of_program < most / 2);
+	return simhca_may_have_descriptor(most, all, of_program);
 }
 
 /* The size is asked for after the seal: before that the client may have shrunk the file. */
@@ -56,9 +55,9 @@ void simhca_region_make_mappable(struct simhca_context *context, struct simhca_k
 	if (!holds_for_ever(fd, offset + region->mpt->length))
 		return;
 	if (!borrowed)
-		region->mm->never_fails = writable;
-	if (!context->device->config.fast_path || !owner || !owner->number ||
-	    fabric->next_file == UINT32_MAX || (!borrowed && !may_keep_file(context)))
+		region->mm->always_writable = writable;
+	if (!context->device->config.fast_path || !owner || fabric->next_file == UINT32_MAX ||
+	    (!borrowed && !may_keep_file(context)))
 		return;
 	region->file.fd = borrowed ? fd : open_anew(fd, writable);
 	if (region->file.fd < 0)
@@ -67,6 +66,7 @@ void simhca_region_make_mappable(struct simhca_context *context, struct simhca_k
 	region->file.offset = offset;
 	region->file.owner = owner->number;
 	region->mpt->file = ++fabric->next_file;
+	/* Below SIMHCA_MM_SLOTS: it is no process's address space, but the file's slot. */
 	region->mpt->mm = region->mm->atomicity->slot;
 	context->kept_files += !borrowed;
 }

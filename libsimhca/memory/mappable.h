@@ -13,11 +13,13 @@
 #include "key.h"
 
 /*
- * Makes a region of a file one that programs may map, if the fast path is on, the file never fails
- * (simhca_file_never_fails()), and there is a descriptor for it. owner: the memory of the process that
- * registers it; NULL: unknown. offset: of the region's first byte in the file. borrowed: fd stays
- * open for as long as the region exists; otherwise the region opens the file anew. The region is not
- * yet published.
+ * Lets programs map a region of a file, which is not published yet. It stays one that they do not map
+ * if the fast path is off, if an access to the file may be a signal (simhca_file_never_fails()), or
+ * if the device has no descriptor left for it.
+ *
+ * owner: the memory of the process that registers the region; NULL: that is not known, and nobody
+ * may map it. offset: of the region's first byte in the file. borrowed: fd is somebody else's, who
+ * keeps it open as long as the region exists; otherwise the region opens the file once more.
  */
 void simhca_region_make_mappable(struct simhca_context *context, struct simhca_key *region,
 				 const struct simhca_mm *owner, int fd, uint64_t offset,

@@ -41,6 +41,14 @@ static uint64_t node_guid(const struct device *device)
 		       : derive_guid(device->daemon, device->options->name);
 }
 
+/* Of what all devices have; one at least, as the model takes 0 for no limit. */
+static unsigned int device_share(const struct device *device, unsigned int share)
+{
+	const unsigned int count = device->daemon->options->num_devices;
+
+	return share < count ? 1 : share / count;
+}
+
 static struct simhca_device *make_model(struct device *device)
 {
 	const struct settings *settings = &device->options->settings;
@@ -65,8 +73,8 @@ static struct simhca_device *make_model(struct device *device)
 		.fast_path = settings->fast_path && !settings->efa,
 		.moves_memory = settings->shared_memory,
 		.slot_data = settings->slot_data,
-		.own_segments = share_queues() / device->daemon->options->num_devices,
-		.kept_files = share_files() / device->daemon->options->num_devices,
+		.own_segments = device_share(device, share_queues()),
+		.kept_files = device_share(device, share_files()),
 		.fault_latency_us = settings->fault_latency,
 		.odp_checks = settings->odp_checks,
 		.max_mr = settings->max_mr,

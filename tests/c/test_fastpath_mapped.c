@@ -157,6 +157,23 @@ static void files_that_are_kept(void **state)
 	world_free(world);
 }
 
+/* Half of one is one, for whoever comes first. */
+static void one_file_that_is_kept(void **state)
+{
+	const struct world_config config = { .device = { .fast_path = true, .kept_files = 1 } };
+	struct world *world = world_new(&config);
+	struct client *client = client_new(world, 0), *other = client_new(world, 0);
+	int fd = mapped_memfd(PAGE, F_SEAL_SHRINK);
+	struct simhca_reg_mr_reply reply;
+
+	assert_int_equal(0, mapped_reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
+	assert_true(is_mappable(client, reply.rkey));
+	assert_int_equal(0, mapped_reg_try(other, fd, 0, PAGE, ALL_ACCESS, &reply));
+	assert_false(is_mappable(other, reply.rkey));
+	close(fd);
+	world_free(world);
+}
+
 /* ----------------------------------------------------------------------- who may map them */
 
 static void who_may_map_them(void **state)
@@ -769,6 +786,7 @@ int main(void)
 		HERE(a_file_that_is_too_short),
 		HERE(a_file_that_shrinks_meanwhile),
 		cmocka_unit_test(files_that_are_kept),
+		cmocka_unit_test(one_file_that_is_kept),
 		HERE(who_may_map_them),
 		HERE(messages_of_rc),
 		HERE(messages_of_uc),
