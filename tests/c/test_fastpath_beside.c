@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/context.h"
-#include "dma/dma.h"
+#include "fastpath_scene.h"
 #include "dma/dma.h"
 
 #define LENGTH 100u
