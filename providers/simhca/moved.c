@@ -25,6 +25,9 @@
 /* Of an entry of /proc/self/pagemap: the page is in memory, or in swap space. */
 #define PAGE_HAS_DATA (3ull << 62)
 #define PAGES_AT_ONCE 512u
+/* How often it is looked how many mappings the process has; of how many, if nobody says. */
+#define MOVES_PER_LOOK 1024u
+#define USUAL_MAPPINGS 65530u
 /* How long lint gives other threads to write to what is being moved. */
 #define LINT_PAUSE_NS 2000000l
 
@@ -363,6 +366,47 @@ static bool all_movable(uint64_t addr, uint64_t length, const struct shca_moved 
 	       look.at >= addr + length;
 }
 
+static uint64_t count_mappings(void)
+{
+	static char part[65536]; /* of the one that registers */
+	uint64_t count = 0;
+	ssize_t n;
+	int fd = simhca_call_open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	while ((n = simhca_call_read(fd, part, sizeof(part))) > 0)
+		for (const char *at = part; (at = memchr(at, '\n', (size_t)(part + n - at))); at++)
+			count++;
+	simhca_call_close(fd);
+	return count;
+}
+
+static uint64_t most_mappings(void)
+{
+	char text[24] = "";
+	int fd = simhca_call_open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : simhca_call_read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		simhca_call_close(fd);
+	return n > 0 ? strtoull(text, NULL, 10) : USUAL_MAPPINGS;
+}
+
+/*
+ * What was moved back is a mapping of its own, as the kernel joins none that was moved with pages in it. So many
+ * buffers, each registered once, would use up the mappings that the program may have. Half of them are left to it.
+ */
+static bool has_mappings_left(void)
+{
+	static uint32_t moves;
+	static bool left;
+
+	if (moves++ % MOVES_PER_LOOK == 0)
+		left = count_mappings() < most_mappings() / 2;
+	return left;
+}
+
 /* A handler that runs while its thread forks does not wait for who registers, as that waits for the fork. */
 static bool may_move(const struct shca_context *ctx, const struct simhca_reg_mr_req *req)
 {
@@ -573,7 +617,7 @@ static int register_in(struct shca_context *ctx, const struct simhca_reg_mr_req 
 static int register_new(struct shca_context *ctx, const struct simhca_reg_mr_req *req,
 			struct simhca_reg_mr_reply *reply, struct shca_mr *mr)
 {
-	struct shca_moved *range = all_movable(req->addr, req->length, NULL)
+	struct shca_moved *range = all_movable(req->addr, req->length, NULL) && has_mappings_left()
 					   ? make_range(req->addr, req->length)
 					   : NULL;
 	int err = range ? register_in(ctx, req, range, reply) : SHCA_STAYS;

@@ -305,6 +305,38 @@ static void many(void)
 	CHECK(count_files() == 1);
 }
 
+/*
+ * Each buffer that was moved is a mapping of its own from then on. Half of those that a process may have are the
+ * program's, which is looked at from time to time.
+ */
+static void mappings(void)
+{
+	char *memory = map_pages(1), *crowd;
+	size_t most = 0, moved = 0;
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+
+	CHECK(file && fscanf(file, "%zu", &most) == 1 && !fclose(file));
+	if (most > 100000) /* there is room for more than anybody has time to make */
+		return;
+	crowd = map_pages(most);
+
+	CHECK(!ibv_dereg_mr(reg(memory, PAGE)));
+	for (size_t i = 0; i < most * 3 / 5; i += 2)
+		CHECK(!mprotect(crowd + i * PAGE, PAGE, PROT_READ));
+	for (int i = 0; i < 2048; i++) {
+		struct ibv_mr *mr = reg(memory, PAGE);
+
+		moved += count_files() == 2;
+		CHECK(!ibv_dereg_mr(mr));
+	}
+	CHECK(moved < 1024);
+	CHECK(!munmap(crowd, most * PAGE));
+	for (int i = 0; i < 1024; i++)
+		CHECK(!ibv_dereg_mr(reg(memory, PAGE)));
+	check_messages(reg(memory, PAGE), memory, PAGE);
+	CHECK(is_moved(memory));
+}
+
 /* -------------------------------------------------------------------------- overlapping */
 
 static void nested(void)
@@ -621,6 +653,7 @@ static const struct {
 	{ "stack_of_a_thread", stack_of_a_thread },
 	{ "length_of_files", length_of_files },
 	{ "many", many },
+	{ "mappings", mappings },
 	{ "nested", nested },
 	{ "unmapped", unmapped },
 	{ "registered_anew", registered_anew },

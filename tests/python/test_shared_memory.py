@@ -7,7 +7,7 @@ import pytest
 from programs import private, private_python
 
 ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
-SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'nested', 'unmapped', 'registered_anew',
+SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped', 'registered_anew',
           'closed_files', 'rereg', 'forked', 'forked_meanwhile')
 
 
