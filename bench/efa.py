@@ -43,7 +43,7 @@ def pingpong(common, device, provider, size):
     port = common.new_port()
     argv = ["fi_pingpong", "-p", provider, *fabric(common, device, provider), "-e", "rdm", "-I", MESSAGES, "-S", size]
     server = device.start(*argv, "-B", port, **ENVIRONMENT)
-    common.wait_until(lambda: port in common.listening_ports() or not server.running, SECONDS, "it listens")
+    common.wait_until(lambda: common.is_listened_on(port) or not server.running, SECONDS, "it listens")
     client = common.expect_success(device.run(*argv, "-P", port, "127.0.0.1", seconds=SECONDS, **ENVIRONMENT))
     common.expect_success(server.finish())
     # bytes, #sent, #ack, total, time, MB/sec, usec/xfer, Mxfers/sec

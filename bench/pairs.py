@@ -8,13 +8,15 @@ once, and writes a list of values, null for what failed, to OUT as JSON.
 import json
 import pathlib
 import resource
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 from table import TESTS
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "clients"))
+from listening import is_listened_on, new_port  # noqa: E402 (its place is known now)
 
 PROGRAM_SECONDS = 60  # that one pair may take
 FEW, MANY = 1000, 31000  # messages: CPU time is that of the difference
@@ -25,35 +27,17 @@ def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]
-
-
-def is_listening(port):
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = open(table).read().splitlines()[1:]
-        except OSError:
-            continue
-        # local address, remote address, state 0A: LISTEN
-        if any(f[1].endswith(f":{port:04X}") and f[3] == "0A" for f in map(str.split, lines)):
-            return True
-    return False
-
-
 class Pair:
     """A server that listens, and then a client; `output` is what the client printed."""
 
     def __init__(self, command, size):
-        port = free_port()
+        port = new_port()
         self.command = command.split() + ["-F", "-s", str(size), "-p", str(port)]
         self.log, self.printed = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.client = None
         self.deadline = time.monotonic() + PROGRAM_SECONDS
         self.server = self.start([], self.log)
-        while not is_listening(port):
+        while not is_listened_on(port):
             if self.server.poll() is not None or time.monotonic() > self.deadline:
                 self.end()
                 raise RuntimeError("the server does not listen")

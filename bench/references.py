@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 
-from pairs import PROGRAM_SECONDS, free_port, is_listening, note
+from pairs import PROGRAM_SECONDS, is_listened_on, new_port, note
 
 # name, test of ucx_perftest, transport, more, bytes, how many, column of its line
 UCX = [
@@ -22,13 +22,13 @@ def of_program(program):
 
 
 def ucx(test, transport, more, size, count, column):
-    port = free_port()
+    port = new_port()
     command = ["ucx_perftest", "-p", str(port)]
     quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, **quiet)
     try:
         deadline = time.monotonic() + 10
-        while not is_listening(port) and time.monotonic() < deadline:
+        while not is_listened_on(port) and time.monotonic() < deadline:
             time.sleep(0.02)
         command += ["localhost", "-t", test, "-d", "memory", "-x", transport, *more]
         command += ["-s", str(size), "-n", str(count), "-f", "-v"]

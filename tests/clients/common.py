@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A device for tests, the programs that run on it, and what they print."""
 import contextlib
-import itertools
 import json
 import os
 import pathlib
@@ -13,6 +12,8 @@ import subprocess
 import tempfile
 import time
 import typing
+
+from listening import is_listened_on, new_port, wait_command
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", HERE.parent.parent / "build")).resolve()
@@ -43,21 +44,6 @@ def wait_until(condition, seconds, what):
         time.sleep(min(max(0.02, waited / 20), 0.1))
 
 
-def listening_ports():
-    """The TCP ports that somebody listens on, by the kernel's tables; nobody is disturbed."""
-    ports = set()
-    for table in "/proc/net/tcp", "/proc/net/tcp6":
-        try:
-            lines = pathlib.Path(table).read_text().splitlines()[1:]
-        except FileNotFoundError:
-            continue
-        for line in lines:
-            _, local, _, state = line.split()[:4]
-            if state == "0A":
-                ports.add(int(local.rsplit(":", 1)[1], 16))
-    return ports
-
-
 def process_state(pid):
     """The letter that proc(5) has for it; X if there is no such process."""
     try:
@@ -75,15 +61,6 @@ def alive(pid):
 def stopped(pid):
     """Whether SIGSTOP has stopped it."""
     return process_state(pid) == "T"
-
-
-_PORTS = itertools.count(20000 + os.getpid() * 61 % 8000)
-
-
-def new_port():
-    """A TCP port that no other test of this run has, and nobody listens on."""
-    taken = listening_ports()
-    return next(port for port in _PORTS if port not in taken)
 
 
 # ----------------------------------------------------------------------------- programs
@@ -317,8 +294,7 @@ def start_server(launcher, *argv):
     """A server that listens, and its port."""
     port = new_port()
     server = launcher.start(*argv, "-p", port)
-    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT,
-               f"{argv} listens")
+    wait_until(lambda: is_listened_on(port) or not server.running, TIME_LIMIT, f"{argv} listens")
     assert server.running, server.result()
     return server, port
 
@@ -413,8 +389,7 @@ def pair_script(*argv):
     """A shell command that runs a server, and its client as soon as the server listens."""
     port = new_port()
     command = " ".join(map(str, [*argv, "-p", port]))
-    listens = f'grep -qs ":{port:04X} [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6'
-    return (f"{command} & server=$!; until {listens}; do sleep 0.05; done; "
+    return (f"{command} & server=$!; {wait_command(port)}; "
             f"{command} localhost; client=$?; wait $server && exit $client")
 
 

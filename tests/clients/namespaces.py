@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from common import TIME_LIMIT, SIMHCA, Device, Launcher, expect_success, wait_until
+from listening import is_listened_on, netlink_in
 
 IPV4 = ["10.99.0.1", "10.99.0.2"]
 IPV6 = ["fd99::1", "fd99::2"]
@@ -28,6 +29,9 @@ exec sleep infinity
 """
 
 
+_netlinks = {}  # {a holder's PID: what asks for listeners there}
+
+
 @contextlib.contextmanager
 def holder(*argv):
     """A process that keeps the namespaces which it was started in."""
@@ -37,6 +41,8 @@ def holder(*argv):
         process.stdout.readline()
         yield process.pid
     finally:
+        if process.pid in _netlinks:  # it would keep the namespace
+            _netlinks.pop(process.pid).close()
         process.kill()
         process.wait()
 
@@ -58,9 +64,10 @@ def inside(pid):
 
 def listens(host, port):
     """Whether somebody there listens on a TCP port."""
-    tables = host.run("cat", "/proc/net/tcp", "/proc/net/tcp6").stdout.splitlines()
-    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
-               for line in tables)
+    holder = int(host.prefix[host.prefix.index("-t") + 1])  # as inside() has it
+    if holder not in _netlinks:
+        _netlinks[holder] = netlink_in(inside(holder))
+    return is_listened_on(port, _netlinks[holder])
 
 
 def sent_datagrams(host):
@@ -135,8 +142,8 @@ def three_hosts(mtu):
 
 
 @contextlib.contextmanager
-def two_hosts(mtu, *options, join=join):
-    """Two devices, each in its namespace, with IPv4, IPv6 and link-local addresses."""
+def two_hosts(mtu, *options, join=join, env=None):
+    """Two devices, each in its namespace, with IPv4, IPv6 and link-local addresses; env: for their daemons as well."""
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(new_host())
         second = stack.enter_context(another_host(first))
@@ -144,7 +151,7 @@ def two_hosts(mtu, *options, join=join):
              [[f"{ipv4}/24", f"{ipv6}/64"] for ipv4, ipv6 in zip(IPV4, IPV6)])
         hosts = []
         for pid in first, second:
-            hosts.append(stack.enter_context(wire_device(pid, *options)))
+            hosts.append(stack.enter_context(wire_device(pid, *options, env=env)))
         yield hosts
 
 
@@ -171,9 +178,10 @@ def one_network(count, mtu=1500, families=(4, 6)):
         yield hosts, addresses
 
 
-def wire_device(host, *options):
+def wire_device(host, *options, env=None):
     """Its device, to be entered: of eth0, with a wire."""
     device = Device("ethernet", "--netdev=eth0", "--wire=roce", *options, prefix=inside(host))
+    device.tool.env |= env or {}
     device.namespace = host
     return device
 

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from captures import Tracer, expect_wireshark_agrees, packets
-from common import ENDING, TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, listening_ports, new_port, run_pair, wait_until
+from common import ENDING, TIME_LIMIT, SIMHCA, Device, cpu_ticks, expect_success, is_listened_on, new_port, run_pair, wait_until
 from middleware import NO_SHM, OPENMPI_ENV, compiled, expect_ranks, run_efa_rdm
 from releases import lacks, needs
 
@@ -190,7 +190,7 @@ def test_inject(tmp_path):
         expect_success(device.run(SIMHCA, "inject", "add", "complete REM_ACCESS_ERR nth=3"))
         argv = ["ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-n", 100, "-s", 64, "-p", new_port()]
         device.start(*argv)
-        wait_until(lambda: argv[-1] in listening_ports(), TIME_LIMIT, "it listens")
+        wait_until(lambda: is_listened_on(argv[-1]), TIME_LIMIT, "it listens")
         assert "syndrom 0x7" in device.run(*argv, "localhost").stderr
         device.kill_programs()  # the other waits for the rest
         told = json.loads(expect_success(device.run(SIMHCA, "explain", "--json")).stdout)["failures"]
@@ -303,7 +303,7 @@ def test_peer_is_killed(efa):
     """In the middle of its messages: who sends to it is told, and nothing of either is left."""
     argv = ["ib_send_bw", "-c", "SRD", "-F", "-x", 0, "-s", 64, "-D", 2 * TIME_LIMIT, "-p", new_port()]
     server = efa.start(*argv)
-    wait_until(lambda: argv[-1] in listening_ports() or not server.running, TIME_LIMIT, "it listens")
+    wait_until(lambda: is_listened_on(argv[-1]) or not server.running, TIME_LIMIT, "it listens")
     client = efa.start(*argv, "localhost")
 
     def received():
@@ -420,7 +420,7 @@ def test_fi_pingpong(efa, endpoint, mode, size):
     port = new_port()
     argv = ["fi_pingpong", "-p", "efa", "-e", endpoint, "-m", mode, "-c", "-I", 20, "-S", size]
     server = efa.start(*argv, "-B", port, **NO_SHM)
-    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT, "it listens")
+    wait_until(lambda: is_listened_on(port) or not server.running, TIME_LIMIT, "it listens")
     client = expect_success(efa.run(*argv, "-P", port, "127.0.0.1", **NO_SHM))
     expect_success(server.finish())
     assert re.search(rf"^{size // 1024}k +20 +=20 ", client.stdout, re.M), client

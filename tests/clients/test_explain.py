@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from common import HERE, SIMHCA, Device, Launcher, expect_success, listening_ports, new_port, wait_until
+from common import HERE, SIMHCA, Device, Launcher, expect_success, is_listened_on, new_port, wait_until
 from middleware import compiled
 from releases import lacks
 
@@ -78,7 +78,7 @@ def test_sizes_that_differ(launcher, ends, tmp_path):
     words = [[SIMHCA, "run", "--runtime-dir", tmp_path, *(["--explain"] if explains else []), "--",
               "ibv_rc_pingpong", "-g", "0", "-p", port, "-s", size] for explains, size in zip(ends, ("1024", "4096"))]
     server = launcher.start(*words[0])
-    wait_until(lambda: int(port) in listening_ports(), 10, "the server listens")
+    wait_until(lambda: is_listened_on(port), 10, "the server listens")
     client = launcher.run(*words[1], "localhost")
     text = (server.finish() if ends[0] else client).stderr
     told, = blocks(text[text.index(next(re.finditer(r"^[0-9:.]+ ", text, re.M))[0]):])

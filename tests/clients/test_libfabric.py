@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from common import TIME_LIMIT, expect_success, listening_ports, new_port, wait_until
+from common import TIME_LIMIT, expect_success, is_listened_on, new_port, wait_until
 from rdmacm import expect_no_ids
 
 NOBODY_ON = ["ib"]
@@ -36,7 +36,7 @@ def test_pingpong(device, provider, endpoint, size):
     port = new_port()
     argv = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 50, "-S", size]
     server = device.start(*argv, "-B", port)
-    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT, "it listens")
+    wait_until(lambda: is_listened_on(port) or not server.running, TIME_LIMIT, "it listens")
     client = expect_success(device.run(*argv, "-P", port, "127.0.0.1"))
     expect_success(server.finish())
     assert re.search(rf"^{size // 1024}k +50 +=50 ", client.stdout, re.M), client

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from common import TIME_LIMIT, Device, device_of_nobody, expect_success, new_port, wait_until
-from common import LINK_LAYERS, listening_ports
+from common import LINK_LAYERS, is_listened_on
 from rdmacm import expect_no_ids
 
 # A test takes a second at least, so all of them only in the long run.
@@ -32,7 +32,7 @@ def server(request):
     with (Device if request.param == "ethernet" else device_of_nobody)(request.param) as device:
         port = new_port()
         program = device.start("qperf", "-lp", port)
-        wait_until(lambda: port in listening_ports() or not program.running, TIME_LIMIT, "it listens")
+        wait_until(lambda: is_listened_on(port) or not program.running, TIME_LIMIT, "it listens")
         assert program.running, program.result()
         yield device, port
         program.kill()

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from common import TIME_LIMIT, SIMHCA, Device, expect_success, listening_ports, new_port
+from common import TIME_LIMIT, SIMHCA, Device, expect_success, is_listened_on, new_port
 from common import stopped, wait_until
 from middleware import compiled
 from pairwise import SHORT_FORM
@@ -246,7 +246,7 @@ def test_librspreload(device, port, mode):
     library = RSPRELOAD + ":" + device.env["LD_PRELOAD"]
     flags = ["-p", port, "-S", "4096", "-I", "3", "-C", "10", "-T", mode]
     server = device.start("rstream", *flags, LD_PRELOAD=library)
-    wait_until(lambda: port in listening_ports() or listens(device, port), TIME_LIMIT, "it listens")
+    wait_until(lambda: is_listened_on(port) or listens(device, port), TIME_LIMIT, "it listens")
     client = expect_success(device.run("rstream", "-s", "127.0.0.1", *flags, LD_PRELOAD=library))
     assert re.search(r"^custom +4k +10 +3 ", client.stdout, re.M), client
     if mode == "s":

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, listening_ports, new_port, wait_until
+from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, is_listened_on, new_port, wait_until
 
 PYTHON = "/usr/bin/python3"
 
@@ -40,7 +40,7 @@ def busy():
         device.start("rping", "-s", "-p", ports[1])
         expect_success(device.run(PYTHON, HERE / "failing.py", "past_end"))
         expect_success(device.tool.run(SIMHCA, "inject", "add", "drop program=nobody"))
-        wait_until(lambda: ports[0] in listening_ports(), TIME_LIMIT, "ibv_srq_pingpong waits")
+        wait_until(lambda: is_listened_on(ports[0]), TIME_LIMIT, "ibv_srq_pingpong waits")
         wait_until(lambda: "LISTEN" in device.tool.run(SIMHCA, "cm").stdout, TIME_LIMIT, "rping listens")
         yield device
 

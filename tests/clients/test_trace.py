@@ -12,7 +12,7 @@ import pytest
 
 from captures import ETHERNET, ROCE, TSHARK, Tracer, expect_wireshark_agrees, frames, packets
 from common import (HERE, LINK_LAYERS, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, run_pair,
-                    start_pair, stopped, wait_until)
+                    start_pair, stopped, wait_command, wait_until)
 
 MTU = 1024  # of ibv_rc_pingpong
 TRACERS = 8  # TRACERS_MOST
@@ -151,8 +151,8 @@ def test_short_sends_are_no_rpc(device, pingpong, tmp_path):
     assert "rpcordma" in dissectors()
 
 
-PINGPONGS = """
-ibv_rc_pingpong -g 0 -n 10 -s 64 -p $1 & until grep -qi ":$(printf %x $1) " /proc/net/tcp*; do sleep 0.05; done
+PINGPONGS = f"""
+ibv_rc_pingpong -g 0 -n 10 -s 64 -p $1 & {wait_command("$1")}
 ibv_rc_pingpong -g 0 -n 10 -s 64 -p $1 localhost; wait
 """
 

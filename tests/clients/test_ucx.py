@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from common import Device, expect_success, listening_ports, new_port, wait_until
+from common import Device, expect_success, is_listened_on, new_port, wait_until
 from common import TIME_LIMIT
 from middleware import TRANSPORTS, UCP, compiled, ucx, ucx_perftest
 from rdmacm import run_both, start_listener
@@ -77,7 +77,7 @@ def perftest(device, *flags, iters=ITERS, **env):
     port = new_port()
     argv = [*ucx_perftest(), "-f", "-q", "-p", port, "-n", iters, "-w", 20, *flags]
     server = device.start(*argv, **env)
-    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT, "it listens")
+    wait_until(lambda: is_listened_on(port) or not server.running, TIME_LIMIT, "it listens")
     client = expect_success(device.run(*argv, "127.0.0.1", **env))
     expect_success(server.finish())
     assert "ERROR" not in client.stdout + client.stderr, client

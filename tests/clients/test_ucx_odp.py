@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from common import BUILD, TIME_LIMIT, expect_success, listening_ports, new_port, wait_until
+from common import BUILD, TIME_LIMIT, expect_success, is_listened_on, new_port, wait_until
 from middleware import compiled, ucx, ucx_perftest
 from releases import needs
 from test_ucx import DONE, expect_numbers
@@ -56,7 +56,7 @@ def perftest(device, *flags, **env):
     port = new_port()
     argv = [*ucx_perftest(), "-f", "-q", "-p", port, "-n", ITERS, "-w", 20, *flags]
     server = device.start(*argv, **env)
-    wait_until(lambda: port in listening_ports() or not server.running, TIME_LIMIT, "it listens")
+    wait_until(lambda: is_listened_on(port) or not server.running, TIME_LIMIT, "it listens")
     client = device.run(*argv, "127.0.0.1", **env)
     expect_numbers(client, ITERS)
     return client, server.finish()

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from common import new_port
+from listening import is_listened_on, new_port
 from trees import LOGS, ROOT, Tree
 
 # All that these do reaches memory by system calls that qemu-user does not have, as
@@ -131,11 +131,6 @@ def wait_for(what, process):
     while not what():
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.1)
-
-
-def is_listened_on(port):
-    return any(f":{port:04X} " in line and " 0A " in line
-               for name in ("tcp", "tcp6") for line in open(f"/proc/net/{name}", encoding="ascii"))
 
 
 def test_pingpong(build, sysroot, tmp_path):

@@ -6,7 +6,8 @@ a requester without an answer asks then, and `simhca explain` says so.
 import pytest
 
 from common import SIMHCA, TIME_LIMIT, expect_success, new_port, wait_until
-from namespaces import IPV4, IPV4_GID, listens
+from namespaces import IPV4, IPV4_GID
+from sides import listens
 
 # What is longer is dropped.
 POLICE = ["action", "police", "rate", "10gbit", "burst", "10m", "mtu", 1500, "conform-exceed", "drop/ok"]

@@ -7,7 +7,8 @@ import pytest
 
 from common import TIME_LIMIT, expect_latencies, expect_pingpong
 from common import expect_success, new_port, wait_until
-from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, listens
+from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID
+from sides import listens
 
 CLIENTS = pathlib.Path(__file__).parent.parent / "clients"
 # wire_peer.py as one text with what it imports, as the guest has none of our files.
