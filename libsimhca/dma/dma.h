@@ -149,6 +149,8 @@ static inline bool simhca_mm_known_gone(const struct simhca_mm *mm)
 }
 /* process_memory.c: whether its process still is there; a system call. */
 bool simhca_mm_is_there(struct simhca_mm *mm);
+/* Asks the kernel; whoever waits to be told may hear of it later. */
+bool simhca_process_has_ended(pid_t pid);
 /*
  * Moves `length` bytes, which both lists hold, between memory of ours and that process's, never another's;
  * 0 or errno.

@@ -12,6 +12,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "dma.h"
@@ -19,6 +21,18 @@
 
 /* bytes; it goes page by page, and more than one page is quicker by process_vm */
 #define SMALL_PIECE 4096u
+
+bool simhca_process_has_ended(pid_t pid)
+{
+	struct pollfd pollfd = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	bool ended;
+
+	if (pollfd.fd < 0)
+		return errno == ESRCH;
+	ended = poll(&pollfd, 1, 0) == 1;
+	close(pollfd.fd);
+	return ended;
+}
 
 static void is_gone(struct simhca_mm *mm)
 {

@@ -11,6 +11,7 @@
 
 #include "core/address.h"
 #include "core/av.h"
+#include "dma/dma.h"
 #include "failure.h"
 #include "qp.h"
 #include "requester.h"
@@ -202,14 +203,16 @@ void simhca_silence_connected(const struct simhca_qp *qp)
 
 /*
  * Whether who opened the peer's device has ended, and so its memory is gone. While the requester is
- * held.
+ * held. The main thread may not have heard of it when a short time-out is over.
  */
 static bool is_orphaned(const struct simhca_qp *qp, char text[ORPHAN_TEXT])
 {
 	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
 
-	if (!peer || !peer->context ||
-	    !atomic_load_explicit(&peer->context->orphaned, memory_order_relaxed))
+	if (!peer || !peer->context || !peer->context->pid)
+		return false;
+	if (!atomic_load_explicit(&peer->context->orphaned, memory_order_relaxed) &&
+	    !simhca_process_has_ended(peer->context->pid))
 		return false;
 	snprintf(text, ORPHAN_TEXT,
 		 "the peer's process, %s[%d], has ended; another one, such as a child that it "
