@@ -284,6 +284,11 @@ static void nak(struct simhca_worker *worker, struct simhca_qp *qp,
 		}
 		if (req->rnr_retries != RNR_RETRY_FOREVER)
 			req->rnr_retries--;
+		/* The peer has answered: tries are counted from here on, however long it has no receive. */
+		req->retries = qp->qpc->retry_cnt;
+		req->why = SIMHCA_REASON_NO_RESPONSE;
+		if (qp->link->not_ready)
+			qp->link->not_ready(qp);
 		/* A NAK for the packets behind this one is no further loss, whenever it comes. */
 		req->went_back = true;
 		simhca_go_back(qp);

@@ -45,13 +45,14 @@ struct simhca_link {
 	/*
 	 * If that changes with what becomes of them: the window now, which reading does not change;
 	 * before each packet it takes what the network has said of its load since; and what the
-	 * requester has learned: all before a PSN has arrived, some are lost, or nobody has
-	 * answered. Under req_lock. NULL, all of them: it does not.
+	 * requester has learned: all before a PSN has arrived, some are lost, nobody has
+	 * answered, or the peer has no receive yet. Under req_lock. NULL, all of them: it does not.
 	 */
 	uint32_t (*window_now)(const struct simhca_qp *qp);
 	void (*take_marks)(struct simhca_qp *qp);
 	void (*acknowledged)(struct simhca_qp *qp, uint32_t psn);
 	void (*lost)(struct simhca_qp *qp, bool silence);
+	void (*not_ready)(struct simhca_qp *qp);
 	/*
 	 * How long a packet's answer may take. *timeout_ns: the QP's time-out, 0: none, which the
 	 * link may make longer; `tries` in a row had no answer by then. Returns after how many ns

@@ -304,6 +304,30 @@ static void a_nak_is_an_answer(void **state)
 	assert_int_equal(adaptive(&congestion), 4 * MS);
 }
 
+/* A peer without a receive is asked again and again, and says so: what is lost of that is no longer silence. */
+static void an_rnr_nak_ends_a_silence(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+	uint64_t now = 100 * MS;
+
+	take_time(&congestion, MS);
+	for (int i = 0; i < 30; i++) {
+		simhca_congestion_silence(&congestion, now);
+		assert_int_equal(adaptive(&congestion), 8 * MS);
+		simhca_congestion_not_ready(&congestion, now += MS);
+		simhca_congestion_not_ready(&congestion, now += MS); /* it is asked once */
+	}
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+	/* One that is late is, as an acknowledgement would be. */
+	simhca_congestion_silence(&congestion, now);
+	simhca_congestion_not_ready(&congestion, now + 5 * MS);
+	assert_int_equal(adaptive(&congestion), 8 * MS);
+	simhca_congestion_sent(&congestion, 7, now);
+	simhca_congestion_not_ready(&congestion, now + MS);
+	assert_int_equal(adaptive(&congestion), 4 * MS);
+	assert_int_equal(congestion.timed_at, 0);
+}
+
 /* Until an acknowledgement tells how long answers take, a NAK does. */
 static void a_nak_tells_the_first_time(void **state)
 {
@@ -333,6 +357,22 @@ static void an_answer_that_is_late_tells_the_first_time(void **state)
 	assert_int_equal(adaptive(&congestion), 32 * MS);
 	take_time(&congestion, 50 * MS);
 	assert_int_equal(adaptive(&congestion), 200 * MS);
+}
+
+/* One that comes just after that is a guess, too, as answers may take as long as a time-out or two: one that is timed tells. */
+static void a_time_out_may_be_as_long_as_an_answer_takes(void **state)
+{
+	struct simhca_congestion congestion = at_first();
+
+	simhca_congestion_silence(&congestion, 200 * MS);
+	simhca_congestion_acknowledged(&congestion, 0, 1, 200 * MS + MS / 2, 1);
+	assert_int_equal(congestion.round_trip_ns, MS / 2);
+	take_time(&congestion, 200 * MS);
+	assert_int_equal(adaptive(&congestion), 800 * MS);
+	/* What is lost is lost by chance, as nothing has ever come sooner. */
+	arrive(&congestion, SIMHCA_WINDOW_MOST);
+	lose_always(&congestion, 1);
+	assert_int_equal(window(&congestion), SIMHCA_WINDOW_LOSSY);
 }
 
 /* An answer to what went twice may be one to the first, or to the second (Karn's rule). */
@@ -418,8 +458,10 @@ int main(void)
 		cmocka_unit_test(waiting_has_an_end),
 		cmocka_unit_test(what_was_lost_is_not_late),
 		cmocka_unit_test(a_nak_is_an_answer),
+		cmocka_unit_test(an_rnr_nak_ends_a_silence),
 		cmocka_unit_test(a_nak_tells_the_first_time),
 		cmocka_unit_test(an_answer_that_is_late_tells_the_first_time),
+		cmocka_unit_test(a_time_out_may_be_as_long_as_an_answer_takes),
 		cmocka_unit_test(what_goes_twice_tells_no_time),
 		cmocka_unit_test(one_is_timed_at_a_time),
 		cmocka_unit_test(several_grow_as_one),

@@ -87,6 +87,24 @@ static void responses_have_the_psns_of_their_requests(void **state)
 	assert_true(is_new(110));
 }
 
+/* A request that asks again for a part of what one has asked for is repeated, wherever in it it begins. */
+static void a_read_has_the_psns_of_its_responses(void **state)
+{
+	struct simhca_packet read = packet_of(SIMHCA_PKT_READ, 100);
+
+	read.mtu = IBV_MTU_1024;
+	read.dma_length = 7 * 1024 + 1;
+	simhca_inbox_sent(inbox, &read, 1);
+	expect_sent(1, 0);
+	assert_false(is_new(107));
+	assert_true(is_new(108));
+	read.psn = 106;
+	read.dma_length = 1025;
+	simhca_inbox_sent(inbox, &read, 1);
+	expect_sent(2, 1);
+	assert_true(is_new(108));
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, open_inbox, close_inbox)
 
 int main(void)
@@ -95,6 +113,7 @@ int main(void)
 		TEST(what_goes_again_is_repeated),
 		TEST(a_part_of_a_slice_is_new),
 		TEST(responses_have_the_psns_of_their_requests),
+		TEST(a_read_has_the_psns_of_its_responses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,53 +4,21 @@ RoCE v2 over a wire that loses packets, carries them twice or late, and damages 
 whatever it does, data arrive once and in order, or the requester is told.
 """
 import collections
-import contextlib
 import os
 import pathlib
-import random
 import signal
 import time
 
 import pytest
 
-from common import TIME_LIMIT, Program, clean_environment, expect_success, new_port
-from common import wait_until
-from namespaces import IPV4, IPV4_GID, IPV6_GID, bring_up, inside, listens, namespaces_can_be_had
-from namespaces import two_hosts, wire
+from bad_link import counter, joined
+from common import TIME_LIMIT, expect_success, new_port, wait_until
+from namespaces import IPV4, IPV4_GID, IPV6_GID, listens, namespaces_can_be_had, wire
 
-COUNTERS = "/sys/class/infiniband/simhca0/ports/1/hw_counters"
 PEER = pathlib.Path(__file__).with_name("wire_peer.py")
-SEED = int(os.environ.get("SIMHCA_SEED", random.randrange(1 << 32)))
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
-
-
-@contextlib.contextmanager
-def joined(bad_wire, options=(), **fate):
-    """Two hosts, with devices of these options; fate is what bad_wire.c says of the wire between them. Also the program."""
-    started = []
-
-    def join(first, second, name, mtu, addresses):
-        started.append(Program(
-            [*inside(first), bad_wire, *(f"/proc/{pid}/ns/net" for pid in (first, second)), name,
-             SEED, *(f"{what}={number}" for what, number in fate.items())],
-            clean_environment()))
-        wait_until(lambda: started[0].stdout or not started[0].running, TIME_LIMIT, "taps are there")
-        assert started[0].running, started[0].result()
-        bring_up(first, second, name, mtu, addresses)
-
-    print(f"SIMHCA_SEED={SEED}")
-    try:
-        with two_hosts(1500, *options, join=join) as hosts:
-            try:
-                yield hosts, started[0]
-            finally:
-                for host in hosts:
-                    print(host.run("sh", "-c", f"grep -r . {COUNTERS}").stdout)
-    finally:
-        for program in started:
-            program.kill()
 
 
 def run_peers(hosts, case, gid=IPV4_GID):
@@ -60,10 +28,6 @@ def run_peers(hosts, case, gid=IPV4_GID):
     wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = hosts[0].run(*argv, IPV4[1])
     return expect_success(client).stdout, expect_success(server.finish()).stdout
-
-
-def counter(host, name):
-    return int(expect_success(host.run("cat", f"{COUNTERS}/{name}")).stdout)
 
 
 def counted(host):
@@ -191,13 +155,14 @@ def test_nothing_arrives(bad_wire):
         assert expect_success(link.finish()).stdout.splitlines()[1] == f"{3 + 3 * 2 + 2} 0"
 
 
-def test_answers_take_longer_than_the_timeout(bad_wire):
+@pytest.mark.parametrize("case, far", [("one_by_one", 30), ("from_far", 100)])
+def test_answers_take_longer_than_the_timeout(bad_wire, case, far):
     """
-    A round trip of 60 ms, and a time-out of 17: the first writes are repeated until it is known how
-    long answers take, and the others are not.
+    A round trip of 60 ms, and a time-out of 17; or of 200 ms, and the usual one of 67 (timeout 14): the first writes are
+    repeated until it is known how long answers take, and the others are not.
     """
-    with joined(bad_wire, far=30) as (hosts, _):
-        assert run_peers(hosts, "one_by_one")[0] == "SUCCESS\n" * 20
+    with joined(bad_wire, far=far) as (hosts, _):
+        assert run_peers(hosts, case)[0] == "SUCCESS\n" * 20
         names = "local_ack_timeout_err", "roce_adp_retrans"
         wait_until(lambda: counter(hosts[0], names[0]), TIME_LIMIT, "a time-out is counted")
         assert sum(counter(hosts[0], name) for name in names) < 10
@@ -208,19 +173,31 @@ def test_answers_take_longer_than_the_timeout(bad_wire):
 
 FAR_SECONDS = 3
 FAR_BYTES = 1 << 18  # 256 packets
-STOPS = 10 if os.environ.get("SIMHCA_SOAK") == "1" else 2  # seconds
+STOPS = 10  # seconds: many times what retries by themselves would take
 
 
-def gigabits(hosts, program, size):
+def gigabits(hosts, program, size, seconds=FAR_SECONDS):
     """Per second, of a program of perftest's from the first host to the second."""
     port = new_port()
-    argv = [program, "-F", "-x", IPV4_GID, "-s", size, "-D", FAR_SECONDS, "--report_gbits", "-p", port]
+    argv = [program, "-F", "-x", IPV4_GID, "-s", size, "-D", seconds, "--report_gbits", "-p", port]
     server = hosts[1].start(*argv)
     wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = expect_success(hosts[0].run(*argv, IPV4[1]))
     expect_success(server.finish())
     return next(float(line.split()[3]) for line in client.stdout.splitlines()
                 if line.split()[:1] == [str(size)])
+
+
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_read_bw", "ib_send_bw"])
+def test_from_far(bad_wire, program):
+    """
+    The same by programs, whose time-out is 14 by default, with many packets under way from the first moment: nothing is sent
+    again but what was before the first answer. A time-out and one that is twice as long are just a round trip.
+    """
+    with joined(bad_wire, far=100) as (hosts, _):
+        assert gigabits(hosts, program, FAR_BYTES >> 3, 2 * FAR_SECONDS) > 0
+        assert counter(hosts[0], "local_ack_timeout_err") + counter(hosts[1], "local_ack_timeout_err") < 5
+        assert counter(hosts[0], "roce_adp_retrans") + counter(hosts[1], "roce_adp_retrans") < 10
 
 
 def test_reads_follow_each_other(bad_wire):
@@ -231,14 +208,15 @@ def test_reads_follow_each_other(bad_wire):
     with joined(bad_wire, far=10) as (hosts, _):
         writes, reads = (gigabits(hosts, program, FAR_BYTES) for program in ("ib_write_bw", "ib_read_bw"))
         print(f"{writes} Gb/s written, {reads} read")
-        assert reads > 0.3 * writes
+        assert reads > 0.5 * writes
 
 
-def test_a_receiver_that_stops(bad_wire):
-    """Its daemon says that there is no receive, for as long as it takes, and that costs no retry."""
+@pytest.mark.parametrize("lose", [10, 100])
+def test_a_receiver_that_stops(bad_wire, lose):
+    """Its daemon says that there is no receive, for as long as it takes, and that costs no retry, whatever is lost of it."""
     port = new_port()
-    argv = ["ib_send_bw", "-F", "-x", IPV4_GID, "-s", 5000, "-D", 2 * STOPS, "-p", port]
-    with joined(bad_wire, lose=10) as (hosts, _):
+    argv = ["ib_send_bw", "-F", "-x", IPV4_GID, "-s", 5000, "-D", STOPS + 2, "-p", port]
+    with joined(bad_wire, lose=lose) as (hosts, _):
         server = hosts[1].start(*argv)
         wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
         client = hosts[0].start(*argv, IPV4[1])

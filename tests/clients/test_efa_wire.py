@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from bad_link import joined
 from captures import Tracer
 from common import TIME_LIMIT, SIMHCA, cpu_ticks, expect_success, new_port, wait_until
 from middleware import run_efa_rdm
 from namespaces import IPV4, listens, namespaces_can_be_had, two_hosts, wire
-from test_bad_wire import joined
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(), reason="no user namespaces, or no virtual Ethernet in them")
 

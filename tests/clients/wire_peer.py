@@ -156,7 +156,7 @@ def client(peer, case, there):
 
     if case == "many":
         many(peer, there)
-    elif case == "one_by_one":
+    elif case in ("one_by_one", "from_far"):
         for _ in range(20):
             write()
     elif case == "all_good":

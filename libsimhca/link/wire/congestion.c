@@ -85,10 +85,12 @@ static void take_round_trip(struct simhca_congestion *congestion, uint64_t ns)
 {
 	if (!ns)
 		ns = 1; /* 0: unknown */
-	if (congestion->round_trip_ns && !congestion->guessed)
+	if (congestion->round_trip_ns && !congestion->guessed) {
 		congestion->round_trip_ns = (7 * congestion->round_trip_ns + ns) / 8;
-	else
+	} else {
 		congestion->round_trip_ns = ns;
+		congestion->shortest_ns = 0;
+	}
 	congestion->guessed = false;
 	if (!congestion->shortest_ns || ns < congestion->shortest_ns)
 		congestion->shortest_ns = ns;
@@ -97,16 +99,21 @@ static void take_round_trip(struct simhca_congestion *congestion, uint64_t ns)
 /*
  * Where much is lost nothing may be timed for long, and until then each loss would cost a time-out. An
  * answer within a millisecond after it was asked for again is hardly one to what was sent a time-out
- * ago. Who guesses too little asks some times too often, each time twice as late.
+ * ago, so it is as good as a measured one until there is one; for if answers take just as long as a
+ * time-out or two, it is. Who guesses too little asks some times too often, each time twice as late.
  */
 static void guess(struct simhca_congestion *congestion, uint64_t ns)
 {
-	if (ns < FIRST_ADAPTIVE_NS) {
-		take_round_trip(congestion, ns);
-		return;
-	}
-	congestion->round_trip_ns = ns;
+	congestion->round_trip_ns = ns ? ns : 1;
 	congestion->guessed = true;
+	if (ns < FIRST_ADAPTIVE_NS)
+		congestion->shortest_ns = congestion->round_trip_ns;
+}
+
+/* Whether it is known how long answers take on a way without queues. */
+static bool is_known(const struct simhca_congestion *congestion)
+{
+	return congestion->shortest_ns;
 }
 
 /*
@@ -120,7 +127,7 @@ static void take_answer(struct simhca_congestion *congestion, uint64_t ns)
 
 	if (!congestion->round_trip_ns)
 		guess(congestion, ns);
-	if (congestion->guessed || believed == MOST_BELIEVED ||
+	if (!is_known(congestion) || believed == MOST_BELIEVED ||
 	    ns < congestion->round_trip_ns / 2 || ns > congestion->round_trip_ns * 2)
 		return;
 	answers_in_time(congestion);
@@ -178,6 +185,16 @@ static void grow(struct simhca_congestion *congestion, uint64_t parts, uint32_t 
 	congestion->window += more < congestion->window ? (uint32_t)more : congestion->window;
 }
 
+/* Somebody has answered. What was waited in vain is remembered until something is answered in time. */
+static void end_silence(struct simhca_congestion *congestion)
+{
+	congestion->resent_at = 0;
+	congestion->backed_off += congestion->silences;
+	if (congestion->backed_off > MOST_BACKED_OFF)
+		congestion->backed_off = MOST_BACKED_OFF;
+	congestion->silences = 0;
+}
+
 void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
 				    uint32_t psn, uint64_t now_ns, uint32_t flows)
 {
@@ -187,11 +204,7 @@ void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32
 		take_time(congestion, now_ns - congestion->timed_at);
 	else if (congestion->resent_at)
 		take_answer(congestion, now_ns - congestion->resent_at);
-	congestion->resent_at = 0;
-	congestion->backed_off += congestion->silences;
-	if (congestion->backed_off > MOST_BACKED_OFF)
-		congestion->backed_off = MOST_BACKED_OFF;
-	congestion->silences = 0;
+	end_silence(congestion);
 	congestion->behind += parts;
 	if (congestion->window < congestion->enough)
 		congestion->window += (uint32_t)parts;
@@ -218,24 +231,42 @@ static void fall(struct simhca_congestion *congestion, uint32_t least)
 	congestion->window = congestion->enough = half_of(congestion->window, least);
 }
 
+/* A NAK is an answer as well. What is timed is sent again then: which one is answered nobody knows. */
+static void take_nak(struct simhca_congestion *congestion, uint64_t now_ns)
+{
+	if (!congestion->timed_at)
+		return;
+	/* To what was sent once. */
+	answers_in_time(congestion);
+	/* To a packet that went with the one that is timed, maybe just before it. */
+	if (!congestion->round_trip_ns)
+		guess(congestion, now_ns - congestion->timed_at);
+	congestion->timed_at = 0;
+}
+
 void simhca_congestion_lost(struct simhca_congestion *congestion, uint64_t now_ns, uint32_t flows)
 {
-	const bool by_chance = congestion->shortest_ns && !congestion->guessed &&
+	const bool by_chance = is_known(congestion) &&
 			       congestion->round_trip_ns < WITH_QUEUES * congestion->shortest_ns;
 	uint32_t least = by_chance ? SIMHCA_WINDOW_LOSSY / (flows ? flows : 1) : 0;
 
 	if (by_chance)
 		congestion->lossy = LOSSY_FOR;
-	/* What tells of that was an answer to what was sent once. */
-	if (congestion->timed_at) {
-		answers_in_time(congestion);
-		/* To a packet that went with the one that is timed, maybe just before it. */
-		if (!congestion->round_trip_ns)
-			guess(congestion, now_ns - congestion->timed_at);
-	}
+	take_nak(congestion, now_ns);
 	congestion->resent_at = 0;
-	congestion->timed_at = 0; /* it is sent again: which one is answered nobody knows */
 	fall(congestion, (least > SIMHCA_WINDOW_LEAST ? least : SIMHCA_WINDOW_LEAST) * PSN);
+}
+
+void simhca_congestion_not_ready(struct simhca_congestion *congestion, uint64_t now_ns)
+{
+	/* While the peer is not ready nothing is sent for the first time, which would be believed. */
+	if (congestion->timed_at)
+		take_nak(congestion, now_ns);
+	else if (congestion->resent_at)
+		take_answer(congestion, now_ns - congestion->resent_at);
+	else
+		congestion->believed = 0;
+	end_silence(congestion);
 }
 
 void simhca_congestion_marked(struct simhca_congestion *congestion)

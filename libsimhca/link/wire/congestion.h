@@ -40,9 +40,9 @@ struct simhca_congestion {
 	uint32_t timed_psn;
 	uint64_t round_trip_ns; /* 0: unknown */
 	bool guessed;		/* that is by what may be an answer to something else */
-	uint64_t shortest_ns;	/* of those that were measured; 0: unknown */
-	unsigned int lossy;	/* times that are taken until losses by chance are forgotten */
-	unsigned int silences;	/* since something was acknowledged */
+	uint64_t shortest_ns;  /* of those that were measured, or guessed to be short; 0: unknown */
+	unsigned int lossy;    /* times that are taken until losses by chance are forgotten */
+	unsigned int silences; /* since something was acknowledged */
 	/*
 	 * And before, since an answer was timed: what is asked for twice is not timed (Karn's rule),
 	 * so whoever asks too soon must wait longer until something is answered in time (RFC 6298, 5.5).
@@ -74,6 +74,8 @@ void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32
 				    uint32_t psn, uint64_t now_ns, uint32_t flows);
 /* Of several packets one did not arrive, as a NAK says. now_ns counts if timed_at is not 0; flows: as above. */
 void simhca_congestion_lost(struct simhca_congestion *congestion, uint64_t now_ns, uint32_t flows);
+/* An RNR NAK: the peer is there, and nothing is lost. All is sent again later. now_ns: as above, or resent_at. */
+void simhca_congestion_not_ready(struct simhca_congestion *congestion, uint64_t now_ns);
 /* The network says that it is full. */
 void simhca_congestion_marked(struct simhca_congestion *congestion);
 /* No answer in time: nothing is known of the network any more. All is sent again now. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "core/lock.h"
 #include "link/wire/inbox.h"
 #include "link/wire/path_hole.h"
+#include "proto/qp.h"
 #include "queue/psn.h"
 
 struct simhca_inbox {
@@ -155,6 +157,15 @@ bool simhca_inbox_may_send_cnp(struct simhca_inbox *inbox, uint64_t now_ns)
 	return true;
 }
 
+/* A READ request has the PSNs of the responses that it asks for. */
+static uint32_t psns_of(const struct simhca_packet *packet, uint32_t count)
+{
+	if (packet->op != SIMHCA_PKT_READ)
+		return count;
+	return simhca_psn_count(packet->dma_length,
+				simhca_mtu_bytes(packet->mtu ? packet->mtu : IBV_MTU_4096));
+}
+
 bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet)
 {
 	return !inbox->psn_known || simhca_psn_cmp(packet->psn, inbox->psn_next) >= 0;
@@ -163,6 +174,7 @@ bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_p
 void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet,
 		       uint32_t count)
 {
+	const uint32_t psns = psns_of(packet, count);
 	int32_t before;
 
 	/* relaxed: numbers by themselves, which order nothing. */
@@ -174,10 +186,10 @@ void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *p
 		atomic_fetch_add_explicit(&inbox->repeated,
 					  (uint32_t)before < count ? (uint32_t)before : count,
 					  memory_order_relaxed);
-	if (before >= (int32_t)count)
+	if (before >= (int32_t)psns)
 		return;
 	inbox->psn_known = true;
-	inbox->psn_next = simhca_psn_add(packet->psn, count);
+	inbox->psn_next = simhca_psn_add(packet->psn, psns);
 }
 
 bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic *traffic)

@@ -64,7 +64,8 @@ bool simhca_inbox_may_send_cnp(struct simhca_inbox *inbox, uint64_t now_ns);
 /* Whether a request goes out for the first time. Under its requester's lock. */
 bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet);
 /*
- * A packet goes out, as `count` of one PSN each: counts them, and those whose PSN went before. Under
+ * A packet goes out, as `count` of one PSN each, or as a READ request, which has the PSNs of its responses: counts
+ * them, and those whose PSN went before. Under
  * one of the QP's locks.
  */
 void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet,

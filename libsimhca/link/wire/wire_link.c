@@ -362,16 +362,22 @@ static uint32_t window_now(const struct simhca_qp *qp)
 	return simhca_congestion_window(simhca_inbox_congestion(qp->wire.inbox));
 }
 
+/* 0: nobody wants to know. */
+static uint64_t time_of_answer(const struct simhca_qp *qp,
+			       const struct simhca_congestion *congestion)
+{
+	return congestion->timed_at || congestion->resent_at
+		       ? simhca_engine_now(qp->context->engine)
+		       : 0;
+}
+
 static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 {
 	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
 	struct simhca_share *share = simhca_inbox_share(qp->wire.inbox);
-	uint64_t now = congestion->timed_at || congestion->resent_at
-			       ? simhca_engine_now(qp->context->engine)
-			       : 0;
 
-	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn, now,
-				       simhca_share_count(share));
+	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn,
+				       time_of_answer(qp, congestion), simhca_share_count(share));
 	simhca_share_set_busy(share, psn != qp->req.psn_next);
 	simhca_path_hole_over(simhca_inbox_path_hole(qp->wire.inbox));
 }
@@ -409,6 +415,15 @@ static void lost(struct simhca_qp *qp, bool silence)
 	simhca_path_hole_silence(simhca_inbox_path_hole(qp->wire.inbox));
 }
 
+static void not_ready(struct simhca_qp *qp)
+{
+	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
+
+	simhca_congestion_not_ready(congestion, time_of_answer(qp, congestion));
+	/* Its packet has come through. */
+	simhca_path_hole_over(simhca_inbox_path_hole(qp->wire.inbox));
+}
+
 const struct simhca_link simhca_wire_link = {
 	.slice = SIMHCA_WIRE_SLICE,
 	.packets = SIMHCA_WIRE_SLICE_MOST,
@@ -417,6 +432,7 @@ const struct simhca_link simhca_wire_link = {
 	.window_now = window_now,
 	.acknowledged = acknowledged,
 	.lost = lost,
+	.not_ready = not_ready,
 	.ack_timeout = ack_timeout,
 	.unsent = unsent,
 	.read = SIMHCA_WINDOW_FIRST,
