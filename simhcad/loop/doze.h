@@ -3,7 +3,7 @@
  * A daemon whose programs sleep, or that has none, uses no CPU. Its watch over engine threads, its look
  * for programs that sleep in vain and the counters of the device tree go by timers. When nothing has
  * changed for a few looks, the devices say in their memory that they doze (simhca-abi.h), and if all
- * is the same at the next look, the timers stop.
+ * is the same at the next look, the timers stop, and free memory goes back to the kernel.
  *
  * Whatever could need them starts them again: an engine's thread that wakes up, a command, a doorbell
  * that no thread hears; and a program that polls or arms, which rings a doorbell for that where the
