@@ -2,6 +2,7 @@
 """What this host does not send, or has no socket for: it is told with the kernel's own error."""
 import contextlib
 import re
+import shutil
 import time
 
 import pytest
@@ -45,20 +46,44 @@ def routes(host, *changes):
      "Let UDP to port 4791 pass")])
 def test_a_connection_that_cannot_send(hosts, change, error, reason, remedy):
     """The kernel refuses the packets of a QP that is connected: the story has its error."""
+    expect_refused(hosts, lambda: routes(hosts[0], change), error, reason, remedy)
+
+
+@contextlib.contextmanager
+def filtered(host):
+    """A filter of the host drops what leaves for RoCE v2 meanwhile."""
+    rule = ["OUTPUT", "-p", "udp", "--dport", "4791", "-j", "DROP"]
+    expect_success(host.run("ip6tables", "-A", *rule))
+    try:
+        yield
+    finally:
+        expect_success(host.run("ip6tables", "-D", *rule))
+
+
+def test_a_filter(hosts):
+    """A firewall that drops what leaves says so to who sends it."""
+    if not shutil.which("ip6tables") or hosts[0].run("ip6tables", "-L", "OUTPUT").status:
+        pytest.skip("no ip6tables, or a kernel without filters")
+    expect_refused(hosts, lambda: filtered(hosts[0]), "Operation not permitted", "WIRE_FORBIDDEN, vendor_err 117",
+                   "Let UDP to port 4791 pass")
+
+
+def expect_refused(hosts, refusing, error, reason, remedy):
     port = new_port()
     argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", TIME_LIMIT]
     server = hosts[1].start(*argv)
     wait_until(lambda: listens(hosts[1], port) or not server.running, TIME_LIMIT, "it listens")
     client = hosts[0].start(*argv, IPV4[1])
-    before = wire(hosts[0])["taken"]
-    wait_until(lambda: wire(hosts[0])["taken"] > before + 100, TIME_LIMIT, "packets are answered")
-    with routes(hosts[0], change):
+    before = wire(hosts[0])
+    wait_until(lambda: wire(hosts[0])["taken"] > before["taken"] + 100, TIME_LIMIT, "packets are answered")
+    with refusing():
         assert client.finish().status, client.result()
         story = expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
     hosts[1].kill_programs()
     assert f"({reason})" in story and remedy in story, story
     assert f"seen:       sending to {IPV6[1]} failed: {error}\n" in story, story
     assert "nobody answers" not in story, story
+    assert wire(hosts[0])["unsent"] > before["unsent"]
 
 
 @pytest.mark.parametrize("change, error", [
@@ -140,6 +165,23 @@ def test_a_port_that_is_taken(two_namespaces, tmp_path, address):
         assert result.status == status and said in result.stderr, result
     holder.kill()
     assert not expect_success(two_namespaces.run(SIMHCA, "run", *flags, "--", "true")).stderr
+
+
+def test_a_second_daemon(two_namespaces, tmp_path):
+    """One whose address another daemon has does not start; the first one goes on."""
+    flags = ["--netdev=eth0", "--wire=roce"]
+    directories = [["--runtime-dir", tmp_path / name] for name in ("first", "second")]
+    expect_success(two_namespaces.run(SIMHCA, "start", *directories[0], *flags))
+    try:
+        [pid] = (tmp_path / "first" / "pid").read_text().split()
+        result = two_namespaces.run(SIMHCA, "start", *directories[1], *flags)
+        assert result.status == 1, result
+        assert (f"UDP port 4791 of 10.99.0.1 cannot be had: Address already in use: simhcad[{pid}] has it\n"
+                in result.stderr), result
+        assert "not reached" not in expect_success(two_namespaces.run(SIMHCA, "status", *directories[0])).stdout
+    finally:
+        two_namespaces.run(SIMHCA, "stop", *directories[0])
+    expect_success(two_namespaces.run(SIMHCA, "run", *directories[1], *flags, "--", "true"))
 
 
 def test_ports_of_flows_that_are_taken(two_namespaces, tmp_path):
