@@ -15,8 +15,18 @@
 #include "tool.h"
 
 #define ETHERNET_HEAD 14
+#define VLAN_TAG 4
+#define IPV4_HEAD 20 /* without options */
+#define IPV6_HEAD 40
 #define UDP_HEAD 8
 #define BTH_HEAD 12
+#define ICRC 4
+#define TYPE_IPV4 0x0800
+#define TYPE_IPV6 0x86dd
+#define TYPE_VLAN 0x8100	 /* IEEE 802.1Q */
+#define TYPE_SERVICE_VLAN 0x88a8 /* IEEE 802.1ad: another tag follows */
+#define PROTOCOL_UDP 17
+#define FRAGMENT_OFFSET 0x1fff
 #define ROCE_PORT 4791
 #define PSNS (1u << 24)
 
@@ -59,7 +69,10 @@ struct packet {
 	UT_hash_handle hh;
 };
 
-/* An RNR NAK says a PSN, and not whose. */
+/*
+ * By PSN alone: an RNR NAK goes to the requester's QP, and does not name the responder's, by which flows
+ * are known here.
+ */
 struct asked {
 	uint32_t psn;
 	size_t sending;
@@ -72,15 +85,16 @@ struct replay {
 	struct flow *flows;
 	struct packet *packets;
 	struct asked *asked;
+	size_t of_roce; /* packets */
 	bool no_memory;
 };
 
-/* A frame taken apart. */
-struct bth {
+/* What is used of a RoCE v2 packet's headers. */
+struct headers {
 	struct destination to;
 	uint8_t opcode;
 	uint32_t psn;
-	uint8_t syndrome; /* of the AETH, if it has one */
+	uint8_t syndrome; /* the first byte behind the BTH: of an acknowledgement's AETH */
 };
 
 static uint32_t be24(const uint8_t *bytes)
@@ -88,29 +102,62 @@ static uint32_t be24(const uint8_t *bytes)
 	return (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
 }
 
-static bool take_apart(const uint8_t *frame, size_t length, struct bth *bth)
+static uint32_t be16(const uint8_t *bytes)
 {
-	const uint8_t *ip = frame + ETHERNET_HEAD, *udp, *head;
-	size_t ip_head;
+	return (uint32_t)bytes[0] << 8 | bytes[1];
+}
 
-	if (length < ETHERNET_HEAD + 20)
-		return false;
-	ip_head = ip[0] >> 4 == 4 ? (size_t)(ip[0] & 0xf) * 4 : 40;
-	if (length < ETHERNET_HEAD + ip_head + UDP_HEAD + BTH_HEAD + 4)
+/* Where the network layer's header is, behind VLAN tags if there are any. *type: its EtherType. */
+static size_t find_ip(const uint8_t *frame, size_t length, uint32_t *type)
+{
+	size_t at = ETHERNET_HEAD;
+
+	if (length < at)
+		return length;
+	*type = be16(frame + at - 2);
+	while ((*type == TYPE_VLAN || *type == TYPE_SERVICE_VLAN) && length >= at + VLAN_TAG) {
+		at += VLAN_TAG;
+		*type = be16(frame + at - 2);
+	}
+	return at;
+}
+
+/* The length of the IP header in front of UDP; 0: it is none, or a fragment other than the first. */
+static size_t ip_length(const uint8_t *ip, size_t length, uint32_t type)
+{
+	if (type == TYPE_IPV4 && length >= IPV4_HEAD)
+		return ip[0] >> 4 == 4 && ip[9] == PROTOCOL_UDP && !(be16(ip + 6) & FRAGMENT_OFFSET)
+			       ? (size_t)(ip[0] & 0xf) * 4
+			       : 0;
+	if (type == TYPE_IPV6 && length >= IPV6_HEAD)
+		return ip[0] >> 4 == 6 && ip[6] == PROTOCOL_UDP ? IPV6_HEAD : 0;
+	return 0;
+}
+
+/* False: the frame is no packet of RoCE v2 (annex A17). */
+static bool take_apart(const uint8_t *frame, size_t length, struct headers *headers)
+{
+	uint32_t type = 0;
+	const size_t at = find_ip(frame, length, &type);
+	const uint8_t *ip = frame + at, *udp, *bth;
+	const size_t ip_head = ip_length(ip, length - at, type);
+
+	/* Behind the BTH there is an ICRC at least. */
+	if (ip_head < IPV4_HEAD || length - at < ip_head + UDP_HEAD + BTH_HEAD + ICRC)
 		return false;
 	udp = ip + ip_head;
-	if ((udp[2] << 8 | udp[3]) != ROCE_PORT)
+	if (be16(udp + 2) != ROCE_PORT)
 		return false;
-	head = udp + UDP_HEAD;
-	memset(bth, 0, sizeof(*bth));
-	if (ip_head == 40)
-		memcpy(bth->to.ip, ip + 24, 16);
+	bth = udp + UDP_HEAD;
+	memset(headers, 0, sizeof(*headers));
+	if (type == TYPE_IPV6)
+		memcpy(headers->to.ip, ip + 24, 16);
 	else
-		memcpy(bth->to.ip, ip + 16, 4);
-	bth->opcode = head[0];
-	bth->to.qpn = be24(head + 5);
-	bth->psn = be24(head + 9);
-	bth->syndrome = head[BTH_HEAD];
+		memcpy(headers->to.ip, ip + 16, 4);
+	headers->opcode = bth[0];
+	headers->to.qpn = be24(bth + 5);
+	headers->psn = be24(bth + 9);
+	headers->syndrome = bth[BTH_HEAD];
 	return true;
 }
 
@@ -173,7 +220,7 @@ static struct flow *flow_to(struct replay *replay, const struct destination *to)
 	return flow;
 }
 
-static void note_packet(struct replay *replay, const struct bth *bth, struct packet *packet,
+static void note_packet(struct replay *replay, const struct headers *headers, struct packet *packet,
 			size_t sending)
 {
 	struct asked *asked;
@@ -182,36 +229,39 @@ static void note_packet(struct replay *replay, const struct bth *bth, struct pac
 		packet = room_for(replay, sizeof(*packet));
 		if (!packet)
 			return;
-		packet->key.to = bth->to;
-		packet->key.psn = bth->psn;
+		packet->key.to = headers->to;
+		packet->key.psn = headers->psn;
 		HASH_ADD(hh, replay->packets, key, sizeof(packet->key), packet);
 	}
 	packet->sending = sending;
-	HASH_FIND(hh, replay->asked, &bth->psn, sizeof(bth->psn), asked);
+	HASH_FIND(hh, replay->asked, &headers->psn, sizeof(headers->psn), asked);
 	if (!asked) {
 		asked = room_for(replay, sizeof(*asked));
 		if (!asked)
 			return;
-		asked->psn = bth->psn;
+		asked->psn = headers->psn;
 		HASH_ADD(hh, replay->asked, psn, sizeof(asked->psn), asked);
 	}
 	asked->sending = sending;
 }
 
-static void take_request(struct replay *replay, const struct bth *bth, enum request request,
+static void take_request(struct replay *replay, const struct headers *headers, enum request request,
 			 bool begins)
 {
-	struct flow *flow = flow_to(replay, &bth->to);
+	struct flow *flow = flow_to(replay, &headers->to);
 	struct packet *packet, key = { 0 };
 	bool goes_on;
 
 	if (!flow)
 		return;
-	key.key.to = bth->to;
-	key.key.psn = bth->psn;
+	key.key.to = headers->to;
+	key.key.psn = headers->psn;
 	HASH_FIND(hh, replay->packets, &key.key, sizeof(key.key), packet);
-	goes_on = bth->psn == flow->next_psn;
-	/* Of those that are sent again one after the other the first was missing. */
+	goes_on = headers->psn == flow->next_psn;
+	/*
+	 * A requester sends the lost packet again, and all that follow it. So a packet that was seen before
+	 * was lost, unless the one before it is sent again as well.
+	 */
 	if (packet && !(flow->repeats && goes_on)) {
 		struct sending *before = &replay->sendings[packet->sending];
 
@@ -223,23 +273,24 @@ static void take_request(struct replay *replay, const struct bth *bth, enum requ
 	if (begins || flow->next_psn == PSNS)
 		flow->sending = replay->count - 1;
 	flow->repeats = packet;
-	flow->next_psn = (bth->psn + 1) % PSNS;
-	note_packet(replay, bth, packet, flow->sending);
+	flow->next_psn = (headers->psn + 1) % PSNS;
+	note_packet(replay, headers, packet, flow->sending);
 }
 
 static void take_frame(struct replay *replay, const uint8_t *frame, size_t length)
 {
 	enum request request;
 	struct asked *asked;
-	struct bth bth;
+	struct headers headers;
 	bool begins;
 
-	if (!take_apart(frame, length, &bth))
+	if (!take_apart(frame, length, &headers))
 		return;
-	if (is_request(bth.opcode, &request, &begins)) {
-		take_request(replay, &bth, request, begins);
-	} else if (bth.opcode == 0x11 && bth.syndrome >> 5 == 1) {
-		HASH_FIND(hh, replay->asked, &bth.psn, sizeof(bth.psn), asked);
+	replay->of_roce++;
+	if (is_request(headers.opcode, &request, &begins)) {
+		take_request(replay, &headers, request, begins);
+	} else if (headers.opcode == 0x11 && headers.syndrome >> 5 == 1) {
+		HASH_FIND(hh, replay->asked, &headers.psn, sizeof(headers.psn), asked);
 		if (asked)
 			replay->sendings[asked->sending].not_ready = true;
 	}
@@ -307,6 +358,9 @@ bool replay_rules(const char *file, FILE *out)
 		complain("%s: %s", file, pcap_geterr(capture));
 	else if (replay.no_memory)
 		complain("out of memory");
+	else if (!replay.of_roce)
+		complain("%s: none of its frames is a packet of RoCE v2 (UDP port %d)", file,
+			 ROCE_PORT);
 	else
 		good = true;
 	if (good)

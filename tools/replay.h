@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* One rule in a line. False after a complaint: the file is no capture of Ethernet frames. */
+/* One rule in a line. False after a complaint: no packets of RoCE v2 were found. */
 bool replay_rules(const char *file, FILE *out);
 
 #endif

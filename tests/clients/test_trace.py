@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from captures import ETHERNET, ROCE, TSHARK, Tracer, expect_wireshark_agrees, frames, packets
+from captures import ETHERNET, ROCE, TSHARK, UDP, Tracer, expect_wireshark_agrees, frames, packets
 from common import (HERE, LINK_LAYERS, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, run_pair,
                     start_pair, stopped, wait_command, wait_until)
 
@@ -174,26 +174,68 @@ def test_replayed(launcher, tmp_path):
     assert run("second", tmp_path / "rules") == f"rnr {sends} nth=9\n"
 
 
-def request(opcode, psn):
+def ipv4(options=0, protocol=UDP, fragment=0):
+    """A header with so many bytes of options."""
+    return bytes([0x40 | 5 + options // 4]) + bytes(5) + struct.pack(">HBB", fragment, 64, protocol) + bytes(10 + options)
+
+
+def ipv6(protocol=UDP):
+    return b"\x60" + bytes(5) + bytes([protocol]) + bytes(33)
+
+
+def request(opcode, psn, qpn=0x11, types=b"\x08\x00", ip=ipv4()):
     """A request of RC in a frame, but for what nobody looks at."""
-    bth = struct.pack(">BBHII", opcode, 0, 0xffff, 0x11, psn)
-    return bytes(12) + b"\x08\x00\x45" + bytes(19) + struct.pack(">HHHH", 49152, ROCE, 0, 0) + bth + bytes(8)
+    bth = struct.pack(">BBHII", opcode, 0, 0xffff, qpn, psn)
+    return bytes(12) + types + ip + struct.pack(">HHHH", 49152, ROCE, 0, 0) + bth + bytes(8)
+
+
+def write_pcap(path, frames):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, ETHERNET))
+        for frame in frames:
+            file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
 
 
 def test_replay_of_a_part(launcher, tmp_path):
     """In a capture of others, in pcap: of a message in packets the second was missing; all of it is lost again."""
     first, middle, last, only = 0x06, 0x07, 0x08, 0x0a  # of RDMA WRITE
     sent = [(only, 0xffffff), (first, 0), (middle, 1), (last, 2), (middle, 1), (last, 2), (only, 3), (only, 3)]
-    with open(tmp_path / "capture", "wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, ETHERNET))
-        for frame in (request(*packet) for packet in sent):
-            file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+    write_pcap(tmp_path / "capture", (request(*packet) for packet in sent))
     found = expect_success(launcher.run(SIMHCA, "inject", "replay", tmp_path / "capture")).stdout
     writes = "opcode=RDMA_WRITE,RDMA_WRITE_WITH_IMM"
     assert found == f"drop {writes} nth=2\ndrop {writes} nth=4\n"
     (tmp_path / "none").write_text("nothing of that kind")
     result = launcher.run(SIMHCA, "inject", "replay", tmp_path / "none")
     assert result.status == 1 and result.stderr.startswith(f"simhca inject: {tmp_path}/none: ")
+
+
+VLAN, TWO_VLANS = b"\x81\x00\x00\x07", b"\x88\xa8\x00\x07\x81\x00\x00\x08"
+SENT_TWICE = "drop opcode=SEND,SEND_WITH_IMM,SEND_WITH_INV nth=1\n"
+
+
+@pytest.mark.parametrize("types, ip, found", [
+    (b"\x08\x00", ipv4(options=20), True), (b"\x86\xdd", ipv6(), True),
+    (VLAN + b"\x08\x00", ipv4(), True), (TWO_VLANS + b"\x86\xdd", ipv6(), True),
+    (b"\x08\x00", ipv4(protocol=6), False), (b"\x08\x00", ipv4(fragment=1), False),
+    (b"\x86\xdd", ipv6(protocol=6), False), (b"\x86\xdd", ipv4(options=20), False),
+    (b"\x08\x06", ipv4(), False), (b"\x81\x00", b"", False), (VLAN, b"", False)])
+def test_replay_of_frames_of_all_kinds(launcher, tmp_path, types, ip, found):
+    """By EtherType, protocol and fragment; who finds no packet of RoCE v2 says so."""
+    write_pcap(tmp_path / "capture", [request(4, 0, types=types, ip=ip)] * 2)
+    result = launcher.run(SIMHCA, "inject", "replay", tmp_path / "capture")
+    if found:
+        assert expect_success(result).stdout == SENT_TWICE
+    else:
+        assert result.status == 1 and result.stdout == ""
+        assert "none of its frames is a packet of RoCE v2" in result.stderr
+
+
+def test_replay_of_two_destinations(launcher, tmp_path):
+    """By address and QP: an IPv4 header with options is as long as one of IPv6, and has its address elsewhere."""
+    one, other = ipv4(options=20), bytearray(ipv4(options=20))
+    other[19] = 7
+    write_pcap(tmp_path / "capture", [request(4, 0, ip=one), request(4, 0, ip=bytes(other))])
+    assert expect_success(launcher.run(SIMHCA, "inject", "replay", tmp_path / "capture")).stdout == ""
 
 
 def test_kinds_of_packets(device, pingpong, tmp_path):
