@@ -32,6 +32,8 @@
 #include "wire/wire.h"
 
 #define REQUEST_BYTES 1024
+#define TEXT(number) TEXT_OF(number)
+#define TEXT_OF(number) #number
 #define UNREAD_BYTES 8192  /* of answers that wait for a client, as SO_SNDBUF counts */
 #define FIRST_LEASE_S 10.0 /* how long a captive daemon waits for a user */
 #define LINGER_S 2.0	   /* how long it stays for programs that its last user has left running */
@@ -363,7 +365,7 @@ static void connection_close(struct connection *connection)
 	free(connection);
 }
 
-/* Whether there is room for another answer: who leaves a few unread is asked nothing further. */
+/* Whether another answer fits into the socket, beside those that the client has not read yet. */
 static bool has_room(const struct connection *connection)
 {
 	struct pollfd poll_fd = { .fd = connection->fd, .events = POLLOUT };
@@ -371,7 +373,10 @@ static bool has_room(const struct connection *connection)
 	return poll(&poll_fd, 1, 0) == 1 && poll_fd.revents & POLLOUT;
 }
 
-/* One request of the connection, which may be gone then. */
+/*
+ * Serves one request, and may free the connection. Tools ask seldom, so it leaves what remains of the turn (until)
+ * to others.
+ */
 static void serve_one(struct turn *turn, uint64_t until)
 {
 	struct connection *connection = (struct connection *)turn;
@@ -393,11 +398,14 @@ static void serve_one(struct turn *turn, uint64_t until)
 		return;
 	if (length < 0 || (!length && !sender.known) || datagram_has_hung_up(connection->fd))
 		connection_close(connection);
+	else if (truncated)
+		answer(connection, refusal("a request has at most " TEXT(REQUEST_BYTES) " bytes"),
+		       -1);
 	else
 		serve(connection, text, (size_t)length);
 }
 
-/* What it has to say is read in its turn. */
+/* A request has come, or there is room for an answer: the request is read when it is the connection's turn. */
 static void on_event(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct connection *connection = io->data;

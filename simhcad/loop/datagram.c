@@ -172,7 +172,8 @@ void datagram_close(int socket, struct releaser *releaser, const struct owner *o
 
 bool datagram_has_hung_up(int socket)
 {
-	struct pollfd pollfd = { .fd = socket, .events = POLLRDHUP };
+	struct pollfd pollfd = { .fd = socket, .events = 0 };
 
-	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+	/* POLLHUP: both directions are shut down. POLLRDHUP would be of the one from the peer alone. */
+	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLHUP | POLLERR);
 }

@@ -34,18 +34,18 @@ struct sender {
 void datagram_ask_for_pidfds(int socket, bool ask);
 
 /*
- * Takes one from the owner's connection, which has SO_PASSCRED, without waiting: bytes to iov,
- * descriptors to fds, *num_fds of at most max_fds, further ones are closed. Its length, or -errno.
- * *truncated: it was longer.
+ * Receives one from the owner's connection, which has SO_PASSCRED, without waiting: its bytes to
+ * iov, and its descriptors to fds, *num_fds of them; those beyond max_fds are closed. Returns its
+ * length, or -errno. *truncated: it was longer than iov, and the rest is lost.
  */
 ssize_t datagram_receive(int socket, struct releaser *releaser, const struct owner *owner,
 			 struct iovec *iov, size_t iov_count, struct sender *sender, int *fds,
 			 unsigned int max_fds, unsigned int *num_fds, bool *truncated);
 
 /*
- * Answers a request on this socket (answers.h), without waiting. kept: its number from now on, 0 if
- * it has none. status: 0 or -errno, and then why->text goes along instead of the body and the
- * descriptors.
+ * Answers a request on this socket (answers.h), without waiting. kept: the number by which further
+ * requests name the socket; 0: it is not kept. status: 0; or -errno, and then the answer is why->text,
+ * without the body and the descriptors.
  */
 struct datagram_answer {
 	const void *body;
@@ -55,12 +55,16 @@ struct datagram_answer {
 };
 void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why);
-/* What the answer consists of, without descriptors. iov points to hdr and to the answer's body. */
+/* The same answer as bytes, for who sends it another way, without descriptors: iov points to hdr and the body. */
 void datagram_reply(struct simhca_reply_hdr *hdr, uint32_t kept, int status,
 		    const struct datagram_answer *answer, const struct simhca_why *why,
 		    struct iovec iov[2]);
 
-/* The last process has closed its last descriptor: nobody waits for what is still to be read. */
+/*
+ * The last process has closed its last descriptor: nobody waits for answers any more. Who has only said that
+ * it sends nothing further (shutdown(SHUT_WR)) waits for them: its connection ends when all that it sent
+ * has been read.
+ */
 bool datagram_has_hung_up(int socket);
 /*
  * Closes a connection that was accepted from a client, here and now: nothing more comes in, and

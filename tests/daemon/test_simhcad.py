@@ -767,6 +767,10 @@ def test_control_requests(daemon):
         answer = json.loads(sock.recv(1000))
         assert answer["ok"] and answer["pid"] == daemon.process.pid
         assert "--netdev=lo" in answer["options"].split()
+        request = b'{"cmd":"lease"}'
+        for length, error in (1024, None), (1025, "a request has at most 1024 bytes"):
+            sock.send(request.ljust(length))
+            assert json.loads(sock.recv(1000)).get("error") == error
     client = daemon.client()
     close_all(client.open())
     status = daemon.status()
@@ -815,6 +819,21 @@ def test_captive(start):
     second.close()
     assert daemon.process.wait(10) == 0
     assert os.listdir(daemon.directory) == ["lock"]
+
+
+def test_who_sends_nothing_further(start):
+    """Answers come to who has shut down its direction, as `nc -N` does; and that returns a lease."""
+    daemon = start("--captive")
+    with lease(daemon) as leased:
+        for request in b'{"cmd":"lease","version":0}', b'{"cmd":"status"}', b'{"cmd":"qp"}':
+            with daemon.control() as sock:
+                sock.send(request)
+                sock.shutdown(socket.SHUT_WR)
+                assert json.loads(sock.recv(1000))["version"] == CONTROL_VERSION
+                assert sock.recv(1000) == b""
+        leased.shutdown(socket.SHUT_WR)
+        assert leased.recv(1000) == b""
+        assert daemon.process.wait(10) == 0
 
 
 def test_captive_without_anybody(start):
