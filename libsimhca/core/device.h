@@ -82,7 +82,7 @@ static inline uint16_t simhca_device_lid(const struct simhca_device *device)
 	return __atomic_load_n(&device->mem->port.lid, __ATOMIC_RELAXED);
 }
 
-/* A GID table entry; false if there is none or it is empty. For engines. */
+/* A GID table entry; false if there is none or it is empty. Any thread, without a lock. */
 bool simhca_device_gid(struct simhca_device *device, uint32_t index, union simhca_gid *gid);
 
 #endif

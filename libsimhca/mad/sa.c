@@ -169,7 +169,8 @@ static void add_attribute(struct answer *answer, int node, uint16_t attribute, u
 {
 	uint8_t data[SMP_DATA_BYTES];
 
-	if (sma_get(answer->subnet, node, node == NODE_SWITCH ? 0 : 1, attribute, modifier, data))
+	if (sma_get(answer->subnet, node, node == NODE_SWITCH ? 0 : 1, attribute, modifier, false,
+		    data))
 		return;
 	mad_put(record, 0, 2, node_lid(answer->subnet, node));
 	memcpy(record + head, data,
@@ -183,13 +184,13 @@ static void nodes(struct answer *answer)
 	{
 		uint8_t record[MOST_BYTES] = { 0 };
 
-		sma_get(answer->subnet, node, 0, SMA_NODE_DESCRIPTION, 0, record + 44);
+		sma_get(answer->subnet, node, 0, SMA_NODE_DESCRIPTION, 0, false, record + 44);
 		mad_put(record, 0, 2, node_lid(answer->subnet, node));
 		{
 			uint8_t info[SMP_DATA_BYTES];
 
 			sma_get(answer->subnet, node, node == NODE_SWITCH ? 0 : 1, SMA_NODE_INFO, 0,
-				info);
+				false, info);
 			memcpy(record + 4, info, 40);
 		}
 		add(answer, record);
@@ -657,6 +658,7 @@ bool sa_serve(struct simhca_subnet *subnet, struct simhca_mad *mad, uint32_t roo
 	if (method != MAD_GET && method != MAD_SET && method != MAD_GET_TABLE &&
 	    method != MAD_DELETE)
 		return false;
+	subnet->sm_active++;
 	/* A request is one datagram. */
 	mad->length = MAD_BYTES;
 	if (mad->bytes[AT_BASE_VERSION] != 1 || mad->bytes[AT_CLASS_VERSION] != 2)

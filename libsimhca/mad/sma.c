@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Subnet management agents (IBTA vol. 1, 14.2.5): what a node, a port and the switch are, and what
- * a subnet manager sets of them. While the daemon has one itself, its M_Key protects all ports, and
- * a Set without it is dropped, as 14.2.4 has it; so is then every Set.
+ * a subnet manager sets of them. A Set without the M_Key of its node is dropped (14.2.4). While the
+ * daemon is the subnet manager itself it tells its M_Key to nobody, so every Set is dropped.
  */
 #include <endian.h>
 
@@ -75,7 +75,7 @@ static void switch_info(const struct simhca_subnet *subnet, uint8_t *data)
 /* A port of a node, by its number there. */
 struct port_view {
 	const struct simhca_port_attr *attr; /* of the device at this end, or at the other */
-	const struct subnet_port *set;
+	const struct subnet_port *managed;   /* what a subnet manager has set */
 	uint32_t state;
 	uint8_t phys_state;
 	bool is_port0;
@@ -92,7 +92,7 @@ static struct port_view view(const struct simhca_subnet *subnet, int node, unsig
 
 	view.phys_state = down ? (uint8_t)PHYS_POLLING : 5; /* LinkUp */
 	if (node != NODE_SWITCH) {
-		view.set = &subnet->port[device];
+		view.managed = &subnet->port[device];
 		view.phys_state = attr->phys_state;
 		view.lid = node_lid(subnet, node);
 		view.sm_lid = __atomic_load_n(&attr->sm_lid, __ATOMIC_RELAXED);
@@ -100,7 +100,7 @@ static struct port_view view(const struct simhca_subnet *subnet, int node, unsig
 		view.lmc = attr->lmc;
 		return view;
 	}
-	view.set = &subnet->port0;
+	view.managed = &subnet->port0;
 	if (port) {
 		view.state = down ? (uint32_t)IBV_PORT_DOWN : subnet->switch_state[device];
 		return view;
@@ -116,45 +116,47 @@ static struct port_view view(const struct simhca_subnet *subnet, int node, unsig
 }
 
 static void port_info(const struct simhca_subnet *subnet, int node, unsigned int port,
-		      unsigned int came_in, uint8_t *data)
+		      unsigned int came_in, bool shows_mkey, uint8_t *data)
 {
 	struct port_view p = view(subnet, node, port);
 	uint32_t mtu = atomic_load(&p.attr->active_mtu);
 	bool end = node != NODE_SWITCH || p.is_port0; /* has an address */
 
 	if (end) {
-		mad_put(data, 8, 8, p.set->prefix);
+		mad_put(data, 0, 8, shows_mkey ? p.managed->mkey : 0);
+		mad_put(data, 8, 8, p.managed->prefix);
 		mad_put(data, 16, 2, p.lid);
 		mad_put(data, 18, 2, p.sm_lid);
 		mad_put(data, 20, 4,
-			(p.set->is_sm ? CAP_SM : 0) | CAP_SYSTEM_IMAGE | CAP_EXTENDED_SPEEDS |
+			(p.managed->is_sm ? CAP_SM : 0) | CAP_SYSTEM_IMAGE | CAP_EXTENDED_SPEEDS |
 				CAP_CLIENT_REREGISTER | (p.attr->port_cap_flags & CAP_OF_MODEL));
-		mad_put(data, 26, 2, p.set->mkey_lease);
-		data[34] = (uint8_t)(p.set->mkey_protect << 6 | p.lmc);
+		mad_put(data, 26, 2, p.managed->mkey_lease);
+		data[34] = (uint8_t)(p.managed->mkey_protect << 6 | p.lmc);
 		data[50] = end && node != NODE_SWITCH ? SIMHCA_GID_ENTRIES : 1;
 	}
 	data[28] = (uint8_t)came_in;
-	data[29] = p.set->width_enabled;
+	data[29] = p.managed->width_enabled;
 	data[30] = p.attr->active_width | 1u;
 	data[31] = p.attr->active_width;
 	data[32] = (uint8_t)(7u << 4 | p.state);
-	data[33] = (uint8_t)(p.phys_state << 4 | p.set->down_default);
-	data[35] = (uint8_t)(4u << 4 | p.set->speed_enabled);
+	data[33] = (uint8_t)(p.phys_state << 4 | p.managed->down_default);
+	data[35] = (uint8_t)(4u << 4 | p.managed->speed_enabled);
 	data[36] = (uint8_t)(mtu << 4 | p.sm_sl);
 	data[37] = 1u << 4; /* one VL */
-	data[38] = p.set->vl_high_limit;
+	data[38] = p.managed->vl_high_limit;
 	data[41] = (uint8_t)p.attr->max_mtu;
 	data[42] = 7u << 5;
 	data[43] = 1u << 4;
 	if (end)
 		mad_put(data, 48, 2, atomic_load(&p.attr->qkey_viol_cntr));
-	data[51] = p.set->timeout;
+	data[51] = p.managed->timeout;
 	data[52] = 16; /* answers within 0.3 s */
 	data[53] = 0x88;
 	data[62] = 2u << 4 | 2u; /* EDR, which has FDR's bit as well in those that can both */
-	data[63] = p.set->speed_ext_enabled;
+	data[63] = p.managed->speed_ext_enabled;
 }
 
+/* 14.2.5.5. A GID's lower half is the GUID, in the byte order of MADs; what has none stays 0. */
 static uint16_t guid_info(const struct simhca_subnet *subnet, int node, uint32_t block,
 			  uint8_t *data)
 {
@@ -177,8 +179,10 @@ static uint16_t guid_info(const struct simhca_subnet *subnet, int node, uint32_t
 	return MAD_OK;
 }
 
-static void sm_info(const struct simhca_subnet *subnet, uint8_t *data)
+/* To answer this is one of the manager's activities, so who polls it sees a heartbeat (14.2.5.13). */
+static void sm_info(struct simhca_subnet *subnet, uint8_t *data)
 {
+	subnet->sm_active++;
 	mad_put(data, 0, 8, guid_of(subnet, 0));
 	mad_put(data, 16, 4, subnet->sm_active);
 	data[20] = SM_PRIORITY << 4 | SM_MASTER;
@@ -218,7 +222,7 @@ static bool take_port(const struct simhca_subnet *subnet, int node, uint32_t *po
 }
 
 uint16_t sma_get(struct simhca_subnet *subnet, int node, unsigned int came_in, uint16_t attribute,
-		 uint32_t modifier, uint8_t data[SMP_DATA_BYTES])
+		 uint32_t modifier, bool shows_mkey, uint8_t data[SMP_DATA_BYTES])
 {
 	bool is_switch = node == NODE_SWITCH;
 	uint32_t port = modifier;
@@ -241,7 +245,7 @@ uint16_t sma_get(struct simhca_subnet *subnet, int node, unsigned int came_in, u
 	case SMA_PORT_INFO:
 		if (!take_port(subnet, node, &port))
 			return MAD_BAD_VALUE;
-		port_info(subnet, node, port, came_in, data);
+		port_info(subnet, node, port, came_in, shows_mkey, data);
 		return MAD_OK;
 	case SMA_PKEY_TABLE:
 		port >>= 16;
@@ -287,14 +291,14 @@ static bool is_unicast(uint64_t lid)
 }
 
 /* What has no meaning for the model is kept, to be shown again. */
-static void keep(struct subnet_port *set, const uint8_t *data)
+static void keep(struct subnet_port *managed, const uint8_t *data)
 {
-	set->mkey = mad_get(data, 0, 8);
-	set->mkey_lease = (uint16_t)mad_get(data, 26, 2);
-	set->mkey_protect = data[34] >> 6;
-	set->timeout = data[51] & 0x1f;
+	managed->mkey = mad_get(data, 0, 8);
+	managed->mkey_lease = (uint16_t)mad_get(data, 26, 2);
+	managed->mkey_protect = data[34] >> 6;
+	managed->timeout = data[51] & 0x1f;
 	if (data[33] & 0xf)
-		set->down_default = data[33] & 0xf;
+		managed->down_default = data[33] & 0xf;
 }
 
 /* The port of a device, or the switch's port 0. */
@@ -308,7 +312,7 @@ static uint16_t set_end(struct simhca_subnet *subnet, int node, const uint8_t *d
 
 	/* One LID a port, and the prefix that its GIDs have. */
 	if (status || !is_unicast(lid) || !is_unicast(sm_lid) || data[34] & 7 ||
-	    mad_get(data, 8, 8) != p.set->prefix)
+	    mad_get(data, 8, 8) != p.managed->prefix)
 		return MAD_BAD_VALUE;
 	if (node == NODE_SWITCH) {
 		subnet->switch_lid = lid;
@@ -367,7 +371,7 @@ static uint16_t set_same(struct simhca_subnet *subnet, int node, unsigned int ca
 			 uint16_t attribute, uint32_t modifier, const uint8_t *data)
 {
 	uint8_t now[SMP_DATA_BYTES];
-	uint16_t status = sma_get(subnet, node, came_in, attribute, modifier, now);
+	uint16_t status = sma_get(subnet, node, came_in, attribute, modifier, false, now);
 
 	return status || !memcmp(now, data, sizeof(now)) ? status : MAD_BAD_VALUE;
 }
@@ -400,38 +404,55 @@ static uint16_t sma_set(struct simhca_subnet *subnet, int node, unsigned int cam
 	}
 }
 
-/* Whether a Set has the key of the node that it is for (14.2.4). */
-static bool has_key(const struct simhca_subnet *subnet, int node, const uint8_t *mad)
+static const struct subnet_port *managed_of(const struct simhca_subnet *subnet, int node)
 {
-	uint64_t key = node == NODE_SWITCH ? subnet->port0.mkey : subnet->port[node].mkey;
+	return node == NODE_SWITCH ? &subnet->port0 : &subnet->port[node];
+}
+
+/* Whether a request has the M_Key of the node that it is for (14.2.4). */
+static bool has_mkey(const struct simhca_subnet *subnet, int node, const uint8_t *mad)
+{
+	const uint64_t key = managed_of(subnet, node)->mkey;
 
 	return !subnet->has_sm && (!key || key == mad_get(mad, AT_MKEY, 8));
 }
 
-bool sma_serve(struct simhca_subnet *subnet, int node, unsigned int port, uint8_t *mad)
+/* By M_KeyProtectBits (14.2.4.1): with 0 everybody may see the key, with 1 who has it. */
+static bool may_see_mkey(const struct simhca_subnet *subnet, int node, const uint8_t *mad)
+{
+	return !managed_of(subnet, node)->mkey_protect || has_mkey(subnet, node, mad);
+}
+
+bool sma_serve(struct simhca_subnet *subnet, int node, unsigned int came_in, uint8_t *mad)
 {
 	uint16_t attribute = (uint16_t)mad_get(mad, AT_ATTRIBUTE, 2), status = MAD_OK;
 	uint32_t modifier = (uint32_t)mad_get(mad, AT_MODIFIER, 4);
-	bool set = mad[AT_METHOD] == MAD_SET;
+	const bool is_set = mad[AT_METHOD] == MAD_SET;
+	/* As it was when the request came: a Set has the key, and may change it. */
+	const bool shows_mkey = may_see_mkey(subnet, node, mad);
 
-	if (mad[AT_METHOD] != MAD_GET && !set)
+	if (mad[AT_METHOD] != MAD_GET && !is_set)
 		return false;
-	/* Those of managers are programs. */
+	/* For a subnet manager that is a program on this node. */
 	if (attribute == SMA_SM_INFO && node != NODE_SWITCH && (node || !subnet->has_sm))
 		return false;
 	if (mad[AT_BASE_VERSION] != 1 || mad[AT_CLASS_VERSION] != 1)
 		status = MAD_BAD_VERSION;
-	else if (set)
-		status = sma_set(subnet, node, port, attribute, modifier, mad + AT_SMP_DATA);
+	else if (is_set)
+		status = sma_set(subnet, node, came_in, attribute, modifier, mad + AT_SMP_DATA);
 	if (!status)
-		status = sma_get(subnet, node, port, attribute, modifier, mad + AT_SMP_DATA);
-	subnet->sm_active += attribute == SMA_SM_INFO;
+		status = sma_get(subnet, node, came_in, attribute, modifier, shows_mkey,
+				 mad + AT_SMP_DATA);
 	mad_answer(mad, status);
 	return true;
 }
 
 bool sma_drops(const struct simhca_subnet *subnet, int node, const uint8_t *mad)
 {
-	return mad[AT_METHOD] == MAD_SET && !has_key(subnet, node, mad) &&
+	const bool needs_mkey =
+		mad[AT_METHOD] == MAD_SET ||
+		(mad[AT_METHOD] == MAD_GET && managed_of(subnet, node)->mkey_protect >= 2);
+
+	return needs_mkey && !has_mkey(subnet, node, mad) &&
 	       mad_get(mad, AT_ATTRIBUTE, 2) != SMA_SM_INFO;
 }

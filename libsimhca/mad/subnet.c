@@ -24,6 +24,8 @@ struct simhca_subnet *simhca_subnet_create(const struct simhca_subnet_config *co
 	for (unsigned int i = 0; i <= config->count; i++) {
 		struct subnet_port *port = i < config->count ? &subnet->port[i] : &subnet->port0;
 
+		/* Its own manager tells nobody the key, and that there is one. */
+		port->mkey_protect = subnet->has_sm;
 		port->prefix = UINT64_C(0xfe80000000000000);
 		port->timeout = SWITCH_LIFE;
 		port->width_enabled = 2;

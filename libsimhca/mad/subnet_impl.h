@@ -55,7 +55,7 @@ struct simhca_subnet {
 	uint8_t lft[SWITCH_LIDS];
 	/* by side: 0 the device's, 1 the switch's; what a reset has taken off */
 	uint64_t perf_base[2][SIMHCA_SUBNET_DEVICES][PERF_COUNTERS];
-	uint32_t sm_active;
+	uint32_t sm_active; /* ActCount of SMInfo: what the daemon's subnet manager has done */
 	/* the SA */
 	struct sa_member member[SA_MEMBERS];
 	struct sa_service service[SA_SERVICES];
@@ -78,14 +78,14 @@ static inline uint16_t node_lid(const struct simhca_subnet *subnet, int node)
 }
 
 /*
- * An attribute of a node, as Get(attribute) of subnet management has it. port: by which the request
- * came in. A status; 0: data is filled in.
+ * An attribute of a node, as Get(attribute) of subnet management has it. came_in: the port by which the
+ * request came to the node. shows_mkey: who asks may see the M_Key. A status; 0: data is filled in.
  */
-uint16_t sma_get(struct simhca_subnet *subnet, int node, unsigned int port, uint16_t attribute,
-		 uint32_t modifier, uint8_t data[SMP_DATA_BYTES]);
+uint16_t sma_get(struct simhca_subnet *subnet, int node, unsigned int came_in, uint16_t attribute,
+		 uint32_t modifier, bool shows_mkey, uint8_t data[SMP_DATA_BYTES]);
 /* Serves a request that has arrived. False: it is nobody's, or for programs. */
-bool sma_serve(struct simhca_subnet *subnet, int node, unsigned int port, uint8_t *mad);
-/* A Set without the M_Key: there is no answer. */
+bool sma_serve(struct simhca_subnet *subnet, int node, unsigned int came_in, uint8_t *mad);
+/* The request needs the M_Key, and does not have it: there is no answer. */
 bool sma_drops(const struct simhca_subnet *subnet, int node, const uint8_t *mad);
 bool pma_serve(struct simhca_subnet *subnet, int node, uint8_t *mad);
 /* At the subnet administrator; the answer has room bytes. */

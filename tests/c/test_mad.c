@@ -176,6 +176,97 @@ static void protects_by_key(void **state)
 	simhca_subnet_destroy(scene.subnet);
 }
 
+#define MKEY UINT64_C(0x1122334455667788)
+#define PORT_INFO 0x15
+
+static enum simhca_mad_fate get_port_info(struct scene *scene, uint64_t key)
+{
+	begin(scene, MAD_CLASS_SMP_DIRECTED, 1, MAD_GET, PORT_INFO, 1);
+	mad_put(scene->bytes, AT_MKEY, 8, key);
+	return send_to(scene, 0xffff);
+}
+
+/* What the last Get has brought, with this protection. */
+static enum simhca_mad_fate set_port_info(struct scene *scene, uint64_t key, uint8_t protect)
+{
+	uint8_t data[SMP_DATA_BYTES];
+
+	memcpy(data, scene->bytes + AT_SMP_DATA, sizeof(data));
+	begin(scene, MAD_CLASS_SMP_DIRECTED, 1, MAD_SET, PORT_INFO, 1);
+	mad_put(scene->bytes, AT_MKEY, 8, key);
+	memcpy(scene->bytes + AT_SMP_DATA, data, sizeof(data));
+	scene->bytes[AT_SMP_DATA + 32] &= 0xf0; /* the state stays */
+	scene->bytes[AT_SMP_DATA + 34] = (uint8_t)(protect << 6);
+	return send_to(scene, 0xffff);
+}
+
+static uint64_t mkey_shown(const struct scene *scene)
+{
+	return mad_get(scene->bytes, AT_SMP_DATA, 8);
+}
+
+/* Who has the key sees it, and so keeps it when it changes something else; others by the protection. */
+static void shows_the_key(void **state)
+{
+	const struct world_config config = {
+		.device = { .infiniband = true, .lid = 1, .sm_off = true }
+	};
+	struct world *world = world_new(&config);
+	struct scene scene;
+
+	open_scene(&scene, world);
+	assert_int_equal(get_port_info(&scene, 0), SIMHCA_MAD_ANSWERED);
+	assert_int_equal(mkey_shown(&scene), 0);
+	mad_put(scene.bytes, AT_SMP_DATA, 8, MKEY);
+	mad_put(scene.bytes, AT_SMP_DATA + 16, 2, 1); /* LID, and the manager's */
+	mad_put(scene.bytes, AT_SMP_DATA + 18, 2, 1);
+	assert_int_equal(set_port_info(&scene, 0, 0), SIMHCA_MAD_ANSWERED);
+	assert_int_equal(status(&scene) & ~MAD_DIRECTION, MAD_OK);
+	assert_int_equal(mkey_shown(&scene), MKEY);
+	for (uint8_t protect = 0; protect < 4; protect++) {
+		assert_int_equal(get_port_info(&scene, MKEY), SIMHCA_MAD_ANSWERED);
+		assert_int_equal(mkey_shown(&scene), MKEY);
+		assert_int_equal(set_port_info(&scene, MKEY, protect), SIMHCA_MAD_ANSWERED);
+		assert_int_equal(status(&scene) & ~MAD_DIRECTION, MAD_OK);
+		assert_int_equal(get_port_info(&scene, 0),
+				 protect < 2 ? SIMHCA_MAD_ANSWERED : SIMHCA_MAD_LOST);
+		if (protect < 2)
+			assert_int_equal(mkey_shown(&scene), protect ? 0 : MKEY);
+		assert_int_equal(set_port_info(&scene, 0, 0), SIMHCA_MAD_LOST);
+	}
+	simhca_subnet_destroy(scene.subnet);
+	world_free(world);
+}
+
+static uint32_t activity(struct scene *scene)
+{
+	begin(scene, MAD_CLASS_SMP, 1, MAD_GET, 0x20, 0);
+	assert_int_equal(send_to(scene, lid_of(scene, 0)), SIMHCA_MAD_ANSWERED);
+	return (uint32_t)mad_get(scene->bytes, AT_SMP_DATA + 16, 4);
+}
+
+/* It counts what the manager does, and nothing that is refused before it comes to that. */
+static void counts_what_the_manager_does(void **state)
+{
+	struct scene scene;
+	uint32_t before;
+
+	open_scene(&scene, *state);
+	before = activity(&scene);
+	assert_int_equal(activity(&scene), before + 1);
+	begin(&scene, MAD_CLASS_SMP, 2, MAD_GET, 0x20, 0);
+	assert_int_equal(send_to(&scene, lid_of(&scene, 0)), SIMHCA_MAD_ANSWERED);
+	assert_int_equal(status(&scene), MAD_BAD_VERSION);
+	begin(&scene, MAD_CLASS_SMP, 1, MAD_GET, 0x20, 0);
+	assert_int_equal(send_to(&scene, SWITCH_LID), SIMHCA_MAD_ANSWERED);
+	assert_int_equal(status(&scene), MAD_BAD_ATTRIBUTE);
+	assert_int_equal(activity(&scene), before + 2);
+	begin(&scene, MAD_CLASS_SA, 2, MAD_GET, 0x01, 0);
+	assert_int_equal(send_to(&scene, lid_of(&scene, 0)), SIMHCA_MAD_ANSWERED);
+	assert_int_equal(activity(&scene), before + 4);
+	simhca_subnet_destroy(scene.subnet);
+}
+
 /* A table that does not fit is an error, and nothing is written behind the room. */
 static void table_in_bounds(void **state)
 {
@@ -238,6 +329,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_INFINIBAND(says_what_is_wrong),	ON_INFINIBAND(is_for_programs),
 		ON_INFINIBAND(follows_directed_routes), ON_INFINIBAND(protects_by_key),
+		ON_INFINIBAND(shows_the_key),		ON_INFINIBAND(counts_what_the_manager_does),
 		ON_INFINIBAND(table_in_bounds),		ON_INFINIBAND(groups),
 	};
 
