@@ -6,13 +6,7 @@
 
 #include "address.h"
 #include "av.h"
-
-static bool has_gid(const struct simhca_device *device, const union simhca_gid *gid)
-{
-	if (simhca_gid_is_empty(gid))
-		return false; /* as the empty entries of the table are */
-	return simhca_gids_have(&device->gids, gid);
-}
+#include "gids.h"
 
 bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,
 			     const struct simhca_av *av)
@@ -21,8 +15,8 @@ bool simhca_link_has_address(const struct simhca_device *device, const struct si
 		return false;
 	if (device->config.infiniband)
 		return av->dlid && av->dlid == simhca_device_lid(device) &&
-		       (!av->is_global || has_gid(device, &av->dgid));
-	return av->is_global && has_gid(device, &av->dgid);
+		       (!av->is_global || simhca_gids_have(&device->gids, &av->dgid));
+	return av->is_global && simhca_gids_have(&device->gids, &av->dgid);
 }
 
 bool simhca_link_answers_to(const struct simhca_device *device, const struct simhca_device *source,

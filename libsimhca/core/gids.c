@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <string.h>
 
+#include "av.h"
 #include "gids.h"
 
 void simhca_gids_set(struct simhca_gids *gids,
@@ -8,7 +9,10 @@ void simhca_gids_set(struct simhca_gids *gids,
 {
 	uint32_t next = atomic_load_explicit(&gids->generation, memory_order_relaxed) + 1;
 
-	/* release: whoever reads one of these finds, afterwards, the generation before this. */
+	/*
+	 * release, with the acquire fence of is_whole(): a reader of the generation before the last that
+	 * has read a half stored below finds, afterwards, that its generation is over.
+	 */
 	atomic_thread_fence(memory_order_release);
 	for (int i = 0; i < SIMHCA_GID_ENTRIES; i++) {
 		uint64_t half[2];
@@ -18,20 +22,20 @@ void simhca_gids_set(struct simhca_gids *gids,
 			atomic_store_explicit(&gids->half[next & 1][i][j], half[j],
 					      memory_order_relaxed);
 	}
-	/* release: the copy is there before it counts. */
+	/* release, with begin(): who sees this generation sees its copy. */
 	atomic_store_explicit(&gids->generation, next, memory_order_release);
 }
 
 static uint32_t begin(const struct simhca_gids *gids)
 {
-	/* acquire: the copy that counts is there. */
+	/* acquire, with the store that publishes: the copy of this generation is seen whole. */
 	return atomic_load_explicit(&gids->generation, memory_order_acquire);
 }
 
-/* Whether the copy of that generation was left alone all the time. */
+/* Whether no change has begun to write to the copy of that generation while it was read. */
 static bool is_whole(const struct simhca_gids *gids, uint32_t generation)
 {
-	/* acquire: of what a later change has written, its predecessor is seen below. */
+	/* acquire, with the release fence of simhca_gids_set(). */
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&gids->generation, memory_order_relaxed) == generation;
 }
@@ -65,6 +69,8 @@ bool simhca_gids_have(const struct simhca_gids *gids, const union simhca_gid *gi
 	uint32_t generation;
 	bool have;
 
+	if (simhca_gid_is_empty(gid))
+		return false;
 	do {
 		generation = begin(gids);
 		have = false;

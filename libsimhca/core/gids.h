@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A port's GIDs as engines read them: without a lock, while a control function may change them.
- * There are two copies. The generation's low bit says which one counts; a change writes the other
- * copy and publishes it. So a reader waits for nobody; it reads again if a change was published
- * meanwhile, for the next change may be writing to the copy that it had.
+ * There are two copies of the table. The generation's low bit is the index of the current one. A
+ * change writes the other copy, and then publishes it by the next generation. A reader waits for
+ * nobody: it reads the current copy, and once more if the generation has changed meanwhile, as
+ * the next change writes to the copy that it has read.
  *
  * The table in device memory is for programs (step_ud.c), and says when it is whole by
  * `fastpath_epoch`.
@@ -25,9 +26,9 @@ struct simhca_gids {
 /* By one control function at a time. */
 void simhca_gids_set(struct simhca_gids *gids,
 		     const struct simhca_gid_entry entries[SIMHCA_GID_ENTRIES]);
-/* The entry, whole; all zeros: it is empty. */
+/* The entry, as it was at one time; all zeros: it is empty. */
 union simhca_gid simhca_gids_get(const struct simhca_gids *gids, uint32_t index);
-/* Whether one of them is this. */
+/* Whether an entry is this GID. Not for one that is all zeros, which is no address. */
 bool simhca_gids_have(const struct simhca_gids *gids, const union simhca_gid *gid);
 
 #endif

@@ -136,14 +136,14 @@ static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bo
 {
 	struct simhca_mm *mm = seg->mm;
 	struct simhca_writers *there = NULL;
-	bool stays = false;
+	bool stuck = false;
 	int error;
 
 	simhca_mover_is_in(mover, mm->context);
 	let_go_of_pages(mm, count, length);
 	if (write) {
 		pthread_rwlock_rdlock(&mm->atomicity->lock);
-		there = simhca_exclusive_write(mm->atomicity, &stays);
+		there = simhca_exclusive_write(mm->atomicity, &stuck);
 	}
 	error = move(seg, write, remote, count, local, locals, length);
 	if (write) {
@@ -151,7 +151,7 @@ static int transfer(struct simhca_mover *mover, const struct simhca_seg *seg, bo
 		pthread_rwlock_unlock(&mm->atomicity->lock);
 	}
 	simhca_mover_is_in(mover, 0);
-	if (stays)
+	if (stuck)
 		simhca_exclusive_take_back(mm->atomicity);
 	return error;
 }
@@ -288,19 +288,19 @@ bool simhca_dma_atomic(struct simhca_mover *mover, const struct simhca_seg *seg,
 		       const struct simhca_atomic_op *op, uint64_t *old, enum simhca_reason *reason)
 {
 	struct simhca_atomicity *atomicity = seg->mm->atomicity;
-	bool stays, alone;
+	bool stuck, alone;
 	int error = 0;
 
 	simhca_mover_is_in(mover, seg->mm->context);
 	pthread_rwlock_wrlock(&atomicity->lock);
-	alone = simhca_exclusive_atomic(atomicity, &stays);
+	alone = simhca_exclusive_atomic(atomicity, &stuck);
 	if (alone) {
 		error = change(seg, op, old);
 		simhca_exclusive_done(atomicity);
 	}
 	pthread_rwlock_unlock(&atomicity->lock);
 	simhca_mover_is_in(mover, 0);
-	if (stays)
+	if (stuck)
 		simhca_exclusive_take_back(atomicity);
 	*reason = error ? reason_of(error) : SIMHCA_REASON_NONE;
 	return alone && !error;

@@ -14,15 +14,24 @@
 #include "dma.h"
 
 /*
- * A program needs a few microseconds, unless it has no CPU. An atomic is tried for so long and then
- * later; in all, and a write at once, waits so long for a program that stays.
+ * A program is done with a write or an atomic in a few microseconds, unless it has no CPU. So an atomic
+ * is tried for TRY_NS, and later again. A program for which atomics have waited STAYS_NS is stuck, and
+ * so is one for which a write has, which waits at once.
  */
 #define TRY_NS (50u * 1000u)
 #define STAYS_NS (1000u * 1000u * 1000u)
 #define REST 64			/* a write that has waited is worked off in so many times as long */
 #define BRIEF_NS (100u * 1000u) /* does not count: an atomic of a program that has a CPU */
-#define AGAIN_NS (STAYS_NS / 10) /* after so long it is not that atomic which is tried again */
-#define YIELDS 64		 /* then it sleeps in between: */
+/*
+ * Tries that follow each other by less than AGAIN_NS are of one burst: on a wire an atomic is tried for a while
+ * each time that it comes in, and it is sent again after a time-out of the sender's. A program that is
+ * still where an earlier burst met it, RESENT_NS before at most, has stayed there in between; but as that may
+ * be by chance it is stuck only if it outlasts BURST_NS of the later burst as well.
+ */
+#define AGAIN_NS (STAYS_NS / 10)
+#define RESENT_NS (20ull * STAYS_NS)
+#define BURST_NS (5u * 1000u * 1000u)
+#define YIELDS 64 /* then it sleeps in between: */
 #define PAUSE_NS (50 * 1000)
 
 void simhca_exclusive_init(struct simhca_exclusive *exclusive)
@@ -32,7 +41,7 @@ void simhca_exclusive_init(struct simhca_exclusive *exclusive)
 }
 
 /* A slot can be that of several processes. */
-static void tell(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
+static void announce(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
 {
 	pthread_rwlock_rdlock(&fabric->lock);
 	atomic_fetch_add(&fabric->by_device[slot], by);
@@ -45,12 +54,12 @@ static void tell(struct simhca_fabric *fabric, uint32_t slot, uint32_t by)
 void simhca_exclusive_end(struct simhca_atomicity *atomicity)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
-	struct simhca_writers *there = atomic_load(&exclusive->there);
+	struct simhca_writers *writers = atomic_load(&exclusive->writers);
 
-	if (exclusive->told)
-		tell(atomicity->fabric, atomicity->slot, UINT32_MAX);
-	if (there)
-		munmap(there, sizeof(*there));
+	if (exclusive->announced)
+		announce(atomicity->fabric, atomicity->slot, UINT32_MAX);
+	if (writers)
+		munmap(writers, sizeof(*writers));
 	if (exclusive->fd >= 0)
 		close(exclusive->fd);
 	free(exclusive->seen);
@@ -82,7 +91,7 @@ static struct simhca_writers *create(int *fd)
 static bool begin(struct simhca_atomicity *atomicity)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
-	struct simhca_writers *there;
+	struct simhca_writers *writers;
 
 	/*
 	 * Programs that have a file mapped write there by plain stores, beside which no atomic is one that
@@ -93,19 +102,19 @@ static bool begin(struct simhca_atomicity *atomicity)
 	if (!exclusive->begun && !atomic_load(&exclusive->by_device)) {
 		if (pthread_rwlock_trywrlock(&atomicity->lock))
 			return false;
-		there = create(&exclusive->fd);
+		writers = create(&exclusive->fd);
 		/* seq_cst: before steps are ended; who attaches begins one before it looks here. */
-		atomic_store(&exclusive->there, there);
+		atomic_store(&exclusive->writers, writers);
 		pthread_rwlock_unlock(&atomicity->lock);
-		if (there)
+		if (writers)
 			simhca_steps_end_with(atomicity->fabric, atomicity->pid);
 		else
 			atomic_store(&exclusive->by_device, true);
 	}
 	exclusive->begun = true;
-	if (!exclusive->told && atomic_load(&exclusive->by_device)) {
-		tell(atomicity->fabric, atomicity->slot, 1);
-		exclusive->told = true;
+	if (!exclusive->announced && atomic_load(&exclusive->by_device)) {
+		announce(atomicity->fabric, atomicity->slot, 1);
+		exclusive->announced = true;
 	}
 	return true;
 }
@@ -133,27 +142,27 @@ static bool have_ended(struct simhca_atomicity *atomicity)
 bool simhca_is_exclusive(struct simhca_atomicity *atomicity)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
-	bool yes;
+	bool ready;
 
 	/* acquire: the accesses of those steps are over. */
-	if (__builtin_expect(atomic_load_explicit(&exclusive->yes, memory_order_acquire), 1))
+	if (__builtin_expect(atomic_load_explicit(&exclusive->ready, memory_order_acquire), 1))
 		return true;
 	if (pthread_mutex_trylock(&exclusive->lock))
 		return false;
-	yes = atomic_load_explicit(&exclusive->yes, memory_order_relaxed);
-	if (!yes && begin(atomicity) && !exclusive->seen) {
+	ready = atomic_load_explicit(&exclusive->ready, memory_order_relaxed);
+	if (!ready && begin(atomicity) && !exclusive->seen) {
 		exclusive->seen = simhca_steps_see(atomicity->fabric, atomicity->pid);
 		exclusive->seen_ns = simhca_now_ns();
 	}
 	if (exclusive->seen && have_ended(atomicity)) {
-		yes = true;
+		ready = true;
 		free(exclusive->seen);
 		exclusive->seen = NULL;
 		/* release: pairs with who goes on without the lock. */
-		atomic_store_explicit(&exclusive->yes, true, memory_order_release);
+		atomic_store_explicit(&exclusive->ready, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&exclusive->lock);
-	return yes;
+	return ready;
 }
 
 void simhca_exclusive_take_back(struct simhca_atomicity *atomicity)
@@ -161,9 +170,9 @@ void simhca_exclusive_take_back(struct simhca_atomicity *atomicity)
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
 
 	pthread_mutex_lock(&exclusive->lock);
-	if (!exclusive->told) {
+	if (!exclusive->announced) {
 		/* In this order: who finds that it is ours finds that steps are waited for. */
-		atomic_store(&exclusive->yes, false);
+		atomic_store(&exclusive->ready, false);
 		atomic_store(&exclusive->by_device, true);
 		free(exclusive->seen);
 		exclusive->seen = NULL;
@@ -182,11 +191,12 @@ void simhca_exclusive_take_back(struct simhca_atomicity *atomicity)
 static struct simhca_writers *shared(const struct simhca_exclusive *exclusive)
 {
 	/* acquire: it is mapped; and what simhca_exclusive_take_back() has said before. */
-	struct simhca_writers *there =
-		atomic_load_explicit(&exclusive->there, memory_order_acquire);
+	struct simhca_writers *writers =
+		atomic_load_explicit(&exclusive->writers, memory_order_acquire);
 
-	return there && !atomic_load_explicit(&exclusive->by_device, memory_order_acquire) ? there
-											   : NULL;
+	return writers && !atomic_load_explicit(&exclusive->by_device, memory_order_acquire)
+		       ? writers
+		       : NULL;
 }
 
 static void pause_after(uint32_t looks)
@@ -200,8 +210,9 @@ static void pause_after(uint32_t looks)
 }
 
 /*
- * Who holds writes up again and again for less than a second is one who stays as well. So what they
- * have waited is summed up, and worked off while time passes; a second is the most that there is.
+ * A program that holds writes up again and again, each time for less than a second, is stuck as well. So the
+ * time that writes have waited is summed up, and the sum falls by a 64th (REST) of the time that
+ * passes. Returns how long a write may wait: what the sum leaves of a second.
  */
 static uint64_t may_wait(const struct simhca_exclusive *exclusive, uint64_t now)
 {
@@ -222,37 +233,37 @@ static void has_waited(struct simhca_exclusive *exclusive, uint64_t since, uint6
 	while (!atomic_compare_exchange_weak(&exclusive->worked_off_ns, &worked_off, then));
 }
 
-struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity, bool *stays)
+struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity, bool *stuck)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
-	struct simhca_writers *there = shared(exclusive);
+	struct simhca_writers *writers = shared(exclusive);
 	uint64_t since = 0, now = 0;
 	uint32_t holder;
 
-	*stays = false;
-	if (!there)
+	*stuck = false;
+	if (!writers)
 		return NULL;
 	/* seq_cst, as simhca_writing_begin(). */
-	atomic_fetch_add(&there->device, 1);
-	for (uint32_t looks = 0; (holder = atomic_load(&there->holder)) && !*stays; looks++) {
+	atomic_fetch_add(&writers->device, 1);
+	for (uint32_t looks = 0; (holder = atomic_load(&writers->holder)) && !*stuck; looks++) {
 		now = simhca_now_ns();
 		since = since ? since : now;
-		*stays = now - since > may_wait(exclusive, since);
+		*stuck = now - since > may_wait(exclusive, since);
 		/* It was handed over for an atomic that is tried again later. */
-		if (holder == SIMHCA_OWNER_DEVICE || *stays)
-			atomic_compare_exchange_strong(&there->holder, &holder, 0);
+		if (holder == SIMHCA_OWNER_DEVICE || *stuck)
+			atomic_compare_exchange_strong(&writers->holder, &holder, 0);
 		else
 			pause_after(looks);
 	}
 	if (since)
 		has_waited(exclusive, since, now);
-	return there;
+	return writers;
 }
 
-void simhca_exclusive_written(struct simhca_writers *there)
+void simhca_exclusive_written(struct simhca_writers *writers)
 {
-	if (there)
-		atomic_fetch_sub(&there->device, 1);
+	if (writers)
+		atomic_fetch_sub(&writers->device, 1);
 }
 
 static bool is_used(const struct simhca_exclusive *exclusive, uint32_t i)
@@ -260,21 +271,24 @@ static bool is_used(const struct simhca_exclusive *exclusive, uint32_t i)
 	return atomic_load(&exclusive->used[i / 64]) >> i % 64 & 1;
 }
 
-/* Of those that QPs have: what others say is not believed. */
-static bool are_idle(const struct simhca_exclusive *exclusive, const struct simhca_writers *there)
+/* The first writer that is at work, of those that QPs have; SIMHCA_WRITERS: none is. */
+static uint32_t first_at_work(const struct simhca_exclusive *exclusive,
+			      const struct simhca_writers *writers)
 {
-	bool at_work = false;
+	uint32_t i = 0;
 
-	for (uint32_t i = 0; i < SIMHCA_WRITERS && !at_work; i++)
-		at_work = is_used(exclusive, i) && atomic_load(&there->writer[i].at_work);
-	return !at_work;
+	while (i < SIMHCA_WRITERS &&
+	       !(is_used(exclusive, i) && atomic_load(&writers->writer[i].at_work)))
+		i++;
+	return i;
 }
 
 /*
- * But programs do believe it, as they know no better. So while the atomicity's lock keeps our own
- * writes off, and nobody is given a writer: what is said of those that nobody has is put right.
+ * Programs believe whatever is written of writers, `count` and `device`, also what is not true. It is
+ * corrected here, for writers that no QP has: under the atomicity's lock, so that no thread of the device
+ * writes, and under our own, so that nobody is given a writer.
  */
-static void put_right(struct simhca_exclusive *exclusive, struct simhca_writers *there)
+static void correct_writers(struct simhca_exclusive *exclusive, struct simhca_writers *writers)
 {
 	uint32_t count = 0;
 
@@ -283,40 +297,78 @@ static void put_right(struct simhca_exclusive *exclusive, struct simhca_writers 
 	for (uint32_t i = 0; i < SIMHCA_WRITERS; i++)
 		if (is_used(exclusive, i))
 			count = i + 1;
-		else if (atomic_load(&there->writer[i].at_work))
-			atomic_store(&there->writer[i].at_work, 0);
-	if (atomic_load(&there->count) != count)
-		atomic_store(&there->count, count);
-	if (atomic_load(&there->device))
-		atomic_store(&there->device, 0);
+		else if (atomic_load(&writers->writer[i].at_work))
+			atomic_store(&writers->writer[i].at_work, 0);
+	if (atomic_load(&writers->count) != count)
+		atomic_store(&writers->count, count);
+	if (atomic_load(&writers->device))
+		atomic_store(&writers->device, 0);
 	pthread_mutex_unlock(&exclusive->lock);
 }
 
-/* From whom has it, once that one's atomic is done; it may have been handed over by now. */
-static bool acquire(struct simhca_writers *there)
+/*
+ * Makes the device the holder, or asks the program that holds it to hand it over after its atomic. True: the
+ * device is the holder, now or since it was handed over.
+ */
+static bool acquire(struct simhca_writers *writers)
 {
 	uint32_t holder = 0;
 
-	if (atomic_compare_exchange_strong(&there->holder, &holder, SIMHCA_OWNER_DEVICE) ||
+	if (atomic_compare_exchange_strong(&writers->holder, &holder, SIMHCA_OWNER_DEVICE) ||
 	    holder == SIMHCA_OWNER_DEVICE)
 		return true;
 	if (!(holder & SIMHCA_OWNER_WANTED))
-		atomic_compare_exchange_strong(&there->holder, &holder,
+		atomic_compare_exchange_strong(&writers->holder, &holder,
 					       holder | SIMHCA_OWNER_WANTED);
 	return false;
 }
 
-bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
+/*
+ * Whether the program that keeps an atomic off now did so at the last try, and has all the time since.
+ * found: the holder as this try found it.
+ */
+static bool is_same_stay(const struct simhca_exclusive *exclusive, uint64_t since, uint32_t found,
+			 uint32_t writer)
+{
+	/* Who was asked to hand it over would have, had it finished its atomic. */
+	if (found == exclusive->busy.holder && found & SIMHCA_OWNER_WANTED)
+		return true;
+	return writer < SIMHCA_WRITERS && writer == exclusive->busy.writer &&
+	       since - exclusive->busy.tried_ns <= RESENT_NS;
+}
+
+/* An atomic was tried in vain, from since to now. Whether the program that keeps it off is stuck. */
+static bool is_stuck(struct simhca_exclusive *exclusive, const struct simhca_writers *writers,
+		     uint64_t since, uint64_t now, uint32_t found, uint32_t writer)
+{
+	if (since - exclusive->busy.tried_ns > AGAIN_NS) {
+		if (!is_same_stay(exclusive, since, found, writer))
+			exclusive->busy.since_ns = since;
+		exclusive->busy.burst_ns = since;
+	}
+	exclusive->busy.tried_ns = now;
+	exclusive->busy.holder = atomic_load(&writers->holder);
+	exclusive->busy.writer = writer;
+	return now - exclusive->busy.since_ns > STAYS_NS &&
+	       now - exclusive->busy.burst_ns > BURST_NS;
+}
+
+bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stuck)
 {
 	struct simhca_exclusive *exclusive = &atomicity->exclusive;
-	struct simhca_writers *there;
+	uint32_t found = 0, writer = SIMHCA_WRITERS;
+	struct simhca_writers *writers;
 	uint64_t since = 0, now = 0;
 
-	*stays = false;
-	while ((there = shared(exclusive))) {
-		if (acquire(there) && are_idle(exclusive, there)) {
-			exclusive->tried_ns = 0;
-			put_right(exclusive, there);
+	*stuck = false;
+	while ((writers = shared(exclusive))) {
+		if (!since)
+			found = atomic_load(&writers->holder);
+		writer = SIMHCA_WRITERS;
+		if (acquire(writers) &&
+		    (writer = first_at_work(exclusive, writers)) == SIMHCA_WRITERS) {
+			exclusive->busy.tried_ns = 0;
+			correct_writers(exclusive, writers);
 			return true;
 		}
 		now = simhca_now_ns();
@@ -325,24 +377,24 @@ bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays)
 			break;
 		sched_yield();
 	}
-	/* Was it taken back since simhca_is_exclusive() was asked, steps are waited for again. */
-	if (!there)
-		return atomic_load(&exclusive->yes) || !atomic_load(&exclusive->there);
-	if (since - exclusive->tried_ns > AGAIN_NS)
-		exclusive->busy_since_ns = since;
-	exclusive->tried_ns = now;
-	*stays = now - exclusive->busy_since_ns > STAYS_NS;
-	if (*stays)
-		atomic_store(&there->holder, 0);
+	/*
+	 * Nobody shares the memory with the device. If it was taken back since simhca_is_exclusive() was
+	 * asked, that is to be asked again, until steps that were under way have ended.
+	 */
+	if (!writers)
+		return atomic_load(&exclusive->ready) || !atomic_load(&exclusive->writers);
+	*stuck = is_stuck(exclusive, writers, since, now, found, writer);
+	if (*stuck)
+		atomic_store(&writers->holder, 0);
 	return false;
 }
 
 void simhca_exclusive_done(struct simhca_atomicity *atomicity)
 {
-	struct simhca_writers *there = shared(&atomicity->exclusive);
+	struct simhca_writers *writers = shared(&atomicity->exclusive);
 
-	if (there)
-		simhca_writers_admit(there, SIMHCA_OWNER_DEVICE);
+	if (writers)
+		simhca_writers_admit(writers, SIMHCA_OWNER_DEVICE);
 }
 
 /* ------------------------------------------------------------------- programs that write */
@@ -351,22 +403,22 @@ bool simhca_exclusive_add_writer(const struct simhca_mm *mm, struct simhca_steps
 {
 	struct simhca_exclusive *exclusive = &mm->atomicity->exclusive;
 	/* seq_cst: if there is none yet, the QP's epoch ends when there is. */
-	struct simhca_writers *there = atomic_load(&exclusive->there);
+	struct simhca_writers *writers = atomic_load(&exclusive->writers);
 	uint32_t i = 0;
 
 	*writer = (struct simhca_steps_writer){ 0 };
-	if (!there || atomic_load(&exclusive->by_device))
+	if (!writers || atomic_load(&exclusive->by_device))
 		return true;
 	while (i < SIMHCA_WRITERS && is_used(exclusive, i))
 		i++;
 	if (i == SIMHCA_WRITERS)
 		return false;
 	pthread_mutex_lock(&exclusive->lock);
-	atomic_store(&there->writer[i].at_work, 0);
+	atomic_store(&writers->writer[i].at_work, 0);
 	/* seq_cst: before anybody is told of it. */
 	atomic_fetch_or(&exclusive->used[i / 64], 1ull << i % 64);
-	if (atomic_load(&there->count) <= i)
-		atomic_store(&there->count, i + 1);
+	if (atomic_load(&writers->count) <= i)
+		atomic_store(&writers->count, i + 1);
 	pthread_mutex_unlock(&exclusive->lock);
 	mm->atomicity->users++;
 	*writer = (struct simhca_steps_writer){ mm->atomicity, i };
@@ -375,13 +427,13 @@ bool simhca_exclusive_add_writer(const struct simhca_mm *mm, struct simhca_steps
 
 void simhca_exclusive_let_go(const struct simhca_steps_writer *writer, uint32_t name)
 {
-	struct simhca_writers *there;
+	struct simhca_writers *writers;
 
 	if (!writer->atomicity)
 		return;
-	there = atomic_load(&writer->atomicity->exclusive.there);
-	simhca_writers_admit(there, name);
-	atomic_store(&there->writer[writer->number].at_work, 0);
+	writers = atomic_load(&writer->atomicity->exclusive.writers);
+	simhca_writers_admit(writers, name);
+	atomic_store(&writers->writer[writer->number].at_work, 0);
 }
 
 void simhca_exclusive_remove_writer(struct simhca_fabric *fabric,

@@ -25,42 +25,51 @@ struct simhca_fabric;
 struct simhca_mm;
 
 struct simhca_exclusive {
-	atomic_bool yes;
-	atomic_bool by_device; /* nobody else writes there */
-	_Atomic(struct simhca_writers *) there;
-	int fd;			  /* of that */
+	atomic_bool ready; /* atomics may be tried: no step is under way that does not look first */
+	atomic_bool by_device; /* nobody but the device writes there */
+	_Atomic(struct simhca_writers *)
+		writers;	  /* shared with programs; NULL: not yet, or it cannot be */
+	int fd;			  /* of that memory */
 	_Atomic uint64_t used[4]; /* bit n: a QP has writer n */
-	/* An atomic waits for programs since then, and was tried in vain last; 0: none waits. Under
-	 * the atomicity's lock. */
-	uint64_t busy_since_ns, tried_ns;
-	_Atomic uint64_t worked_off_ns; /* when that is which writes have waited */
+	/* Of an atomic that was tried in vain, under the atomicity's lock. */
+	struct {
+		uint64_t since_ns; /* the program that keeps it off has been there since then */
+		uint64_t burst_ns; /* the first try of the burst (exclusive.c) */
+		uint64_t tried_ns; /* the last try; 0: the last one was not in vain */
+		uint32_t holder;   /* as that try has left it */
+		uint32_t writer; /* that was at work then; SIMHCA_WRITERS: the holder kept it off */
+	} busy;
+	_Atomic uint64_t worked_off_ns; /* when the time that writes have waited is worked off */
 	pthread_mutex_t lock;		/* of what follows, and while a QP is given a writer */
-	bool begun, told;
-	struct simhca_steps_seen *seen; /* steps under way then: */
+	bool begun;			/* steps were ended that write there without looking */
+	bool announced;			/* by_device, in device memory */
+	struct simhca_steps_seen *seen; /* steps that were under way then; NULL: they are over */
 	uint64_t seen_ns;
 };
 
 void simhca_exclusive_init(struct simhca_exclusive *exclusive);
 void simhca_exclusive_end(struct simhca_atomicity *atomicity);
 /*
- * Whether an atomic may be tried. False: not yet; to be asked again, and steps that are under way
- * for a second then are not waited for. Never waits itself.
+ * Whether an atomic may be tried. False: steps are under way that would not see it; it is to be asked
+ * again, and after a second these are not waited for any more. Never waits itself.
  */
 bool simhca_is_exclusive(struct simhca_atomicity *atomicity);
 
 /*
- * Around a write by the device, under the atomicity's lock, shared. It waits for a program in the
- * middle of an atomic as for memory that is not there; from who stays it takes that back, and then
- * *stays says so: once the lock is released, simhca_exclusive_take_back(). NULL: nobody but the
- * device writes there.
+ * Around a write by the device, under the atomicity's lock, shared. It waits for a program that is in the
+ * middle of an atomic, as it would for memory that is not there. If that is *stuck, the write goes on
+ * without it, and the caller has to call simhca_exclusive_take_back() once the lock is released. Returns
+ * what simhca_exclusive_written() takes; NULL: nobody but the device writes there.
  */
-struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity, bool *stays);
-void simhca_exclusive_written(struct simhca_writers *there);
+struct simhca_writers *simhca_exclusive_write(struct simhca_atomicity *atomicity, bool *stuck);
+void simhca_exclusive_written(struct simhca_writers *writers);
 /*
- * Around an atomic by the device, under the lock. False: a program is at work there, and it is to
- * be tried again; *stays as above.
+ * Around an atomic by the device, under the lock, exclusively. True: it may be done, and then
+ * simhca_exclusive_done() has to be called. False: a program is at work there, and the atomic is to be
+ * tried again later. Until then that program's successors keep off, unless the device writes there; nothing
+ * is left to be undone if it is not tried again. *stuck: as above.
  */
-bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stays);
+bool simhca_exclusive_atomic(struct simhca_atomicity *atomicity, bool *stuck);
 void simhca_exclusive_done(struct simhca_atomicity *atomicity);
 void simhca_exclusive_take_back(struct simhca_atomicity *atomicity);
 

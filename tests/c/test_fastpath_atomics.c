@@ -522,6 +522,99 @@ static void who_is_at_work_now_and_then(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/* An atomic of the device's, tried as long as one that comes in by a wire, and given up. */
+static bool is_stuck_in_burst(struct simhca_atomicity *atomicity)
+{
+	const uint64_t begin = simhca_now_ns();
+	bool stuck = false;
+
+	while (!stuck && simhca_now_ns() - begin < 10 * MSEC)
+		assert_false(simhca_exclusive_atomic(atomicity, &stuck));
+	return stuck;
+}
+
+/* The sender's time-out is so long that it is another burst each time. */
+static unsigned int bursts_until_stuck(struct simhca_atomicity *atomicity,
+				       void (*between)(struct scene *), struct scene *scene)
+{
+	unsigned int bursts = 1;
+
+	while (!is_stuck_in_burst(atomicity)) {
+		assert_true(++bursts < 12);
+		for (int i = 0; i < 3; i++)
+			test_nap(100 * 1000);
+		between(scene);
+	}
+	return bursts;
+}
+
+static void nothing(struct scene *scene)
+{
+}
+
+/* For that the device does not wait for its atomic any more. */
+static void device_writes(struct scene *scene)
+{
+	struct simhca_atomicity *atomicity = scene->pair->b.client->mm->atomicity;
+	bool stuck;
+
+	simhca_exclusive_written(simhca_exclusive_write(atomicity, &stuck));
+	assert_false(stuck);
+}
+
+/* Who stays is stuck, though atomics come seldom. */
+static void who_stays_in_an_atomic_between_bursts(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct simhca_atomicity *atomicity = scene.pair->b.client->mm->atomicity;
+
+	assert_true(simhca_is_exclusive(atomicity));
+	atomic_store(&scene.step.peer.writing.there->holder,
+		     SIMHCA_OWNER_PROGRAM | scene.pair->a.qp->qpn);
+	assert_true(bursts_until_stuck(atomicity, nothing, &scene) > 2);
+	fastpath_detach(&scene.step);
+}
+
+static void who_stays_in_a_write_between_bursts(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct simhca_atomicity *atomicity = scene.pair->b.client->mm->atomicity;
+
+	assert_true(simhca_is_exclusive(atomicity));
+	atomic_store(&scene.step.peer.writing.mine->at_work, 1);
+	assert_true(bursts_until_stuck(atomicity, device_writes, &scene) > 2);
+	atomic_store(&scene.step.peer.writing.mine->at_work, 0);
+	fastpath_detach(&scene.step);
+}
+
+static void hands_over(struct scene *scene)
+{
+	struct simhca_writers *there = scene->step.peer.writing.there;
+	const uint32_t name = SIMHCA_OWNER_PROGRAM | scene->pair->a.qp->qpn;
+
+	simhca_writers_admit(there, name);
+	atomic_store(&there->holder, name);
+}
+
+/* One that is met in an atomic at each burst, and not in the same one. */
+static void who_is_met_in_each_burst(void **state)
+{
+	struct scene scene = scene_new(*state);
+	struct simhca_atomicity *atomicity = scene.pair->b.client->mm->atomicity;
+
+	assert_true(simhca_is_exclusive(atomicity));
+	atomic_store(&scene.step.peer.writing.there->holder,
+		     SIMHCA_OWNER_PROGRAM | scene.pair->a.qp->qpn);
+	for (int i = 0; i < 6; i++) {
+		assert_false(is_stuck_in_burst(atomicity));
+		for (int nap = 0; nap < 3; nap++)
+			test_nap(100 * 1000);
+		hands_over(&scene);
+	}
+	atomic_store(&scene.step.peer.writing.there->holder, 0);
+	fastpath_detach(&scene.step);
+}
+
 /* How long a program tries an atomic that it leaves to the device, at best. */
 static uint64_t tried_for(struct scene *scene)
 {
@@ -773,6 +866,9 @@ int main(void)
 		HERE(who_stays_again_and_again),
 		HERE(who_stays_in_a_write),
 		HERE(who_stays_in_a_step),
+		HERE(who_stays_in_an_atomic_between_bursts),
+		HERE(who_stays_in_a_write_between_bursts),
+		HERE(who_is_met_in_each_burst),
 		HERE(what_is_taken_back_just_then),
 		HERE(who_is_at_work_now_and_then),
 		HERE(who_lies_of_others),

@@ -71,7 +71,7 @@ static void they_are_whole_while_they_change(void **state)
 static void what_was_set_is_found(void **state)
 {
 	struct simhca_gid_entry entries[SIMHCA_GID_ENTRIES] = { 0 };
-	const union simhca_gid one = twice(7), other = twice(8);
+	const union simhca_gid one = twice(7), other = twice(8), none = twice(0);
 	struct simhca_gids gids = { 0 };
 	union simhca_gid got;
 
@@ -85,6 +85,8 @@ static void what_was_set_is_found(void **state)
 	simhca_gids_set(&gids, entries);
 	assert_false(simhca_gids_have(&gids, &one));
 	assert_true(simhca_gids_have(&gids, &other));
+	/* As the empty entries are; it is nobody's address. */
+	assert_false(simhca_gids_have(&gids, &none));
 }
 
 int main(void)
