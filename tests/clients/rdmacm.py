@@ -5,6 +5,9 @@ import json
 from common import TIME_LIMIT, SIMHCA, expect_success, wait_until
 
 
+DEFAULT_PORT = {"rping": 7174, "ucmatose": 7471, "udaddy": 7174}
+
+
 def ids(device):
     """What `simhca cm` lists."""
     return json.loads(expect_success(device.tool.run(SIMHCA, "cm", "--json")).stdout)

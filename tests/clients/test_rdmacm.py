@@ -11,10 +11,10 @@ from common import TIME_LIMIT, SIMHCA, Device, expect_success, is_listened_on, n
 from common import stopped, wait_until
 from middleware import compiled
 from pairwise import SHORT_FORM
-from rdmacm import expect_ending, expect_no_ids, ids, listens, run_both, start_listener
+from rdmacm import DEFAULT_PORT, expect_ending, expect_no_ids, ids, listens, run_both, start_listener
 
 NOBODY_ON = ["ib"]
-UDADDY_PORT = 7174
+UDADDY_PORT = DEFAULT_PORT["udaddy"]
 RSPRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
 

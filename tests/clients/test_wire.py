@@ -18,7 +18,7 @@ from common import TIME_LIMIT, SIMHCA, expect_bandwidths, expect_latencies, expe
 from common import expect_success, new_port, wait_until
 from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, LINK_LOCAL_GID
 from namespaces import listens, namespaces_can_be_had, two_hosts, wire
-from rdmacm import expect_ending
+from rdmacm import DEFAULT_PORT, expect_ending, expect_no_ids, start_listener
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -39,6 +39,7 @@ def hosts(module_hosts):
     for host in module_hosts:
         host.kill_programs()
         host.expect_idle()
+        expect_no_ids(host)  # a listener of before would be taken for the next one
 
 
 def run_across(hosts, *argv, to=IPV4[1], port_option="-p"):
@@ -102,9 +103,7 @@ def test_bandwidth(hosts, program):
 def test_rping(hosts, any_address, to):
     """A connection by rdma_cm, and its end."""
     port = new_port()
-    server = hosts[1].start("rping", "-s", "-a", any_address, "-p", port, "-V", "-C", 20)
-    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, TIME_LIMIT,
-               "rping listens")
+    server = start_listener(hosts[1], port, "rping", "-s", "-a", any_address, "-p", port, "-V", "-C", 20)
     client = hosts[0].run("rping", "-c", "-a", to, "-p", port, "-V", "-v", "-C", 20)
     assert client.stdout.count("ping data") == 20, client
     expect_ending(client)
@@ -115,9 +114,7 @@ def test_rping(hosts, any_address, to):
 @pytest.mark.parametrize("program", ["ucmatose", "udaddy"])
 def test_rdma_cm_programs(hosts, program, any_address, to):
     """Several connections; datagram services."""
-    server = hosts[1].start(program, "-b", any_address)
-    wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running, TIME_LIMIT,
-               f"{program} listens")
+    server = start_listener(hosts[1], DEFAULT_PORT[program], program, "-b", any_address)
     client = hosts[0].run(program, "-s", to)
     assert "return status 0" in expect_success(client).stdout
     assert "return status 0" in expect_success(server.finish()).stdout
@@ -290,9 +287,7 @@ def test_wireshark_agrees(hosts, tmp_path):
         for program in "ib_read_lat", "ib_atomic_lat":
             for result in run_across(hosts, program, "-F", "-x", IPV6_GID, "-n", 5):
                 expect_success(result)
-        server = hosts[1].start("udaddy")
-        wait_until(lambda: hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
-                   TIME_LIMIT, "udaddy listens")
+        start_listener(hosts[1], DEFAULT_PORT["udaddy"], "udaddy")
         expect_success(hosts[0].run("udaddy", "-s", IPV4[1]))
     # RoCE v2 has no UDP checksum over IPv6 either, which Wireshark minds unless told.
     shown = subprocess.run(

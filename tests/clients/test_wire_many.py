@@ -12,6 +12,7 @@ from common import TIME_LIMIT, expect_pingpong, expect_success, new_port, sleeps
 from middleware import MPI_PARTS, OPENMPI, compiled_mpi, expect_ranks, openmpi_env, ucx
 from namespaces import IPV4_GID, join, listens, namespaces_can_be_had, one_network
 from namespaces import remote_shell, wire, wire_device
+from rdmacm import DEFAULT_PORT, start_listener
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -75,9 +76,7 @@ def speak_ipv6(client, server, address, meeting):
     for gid in 0, 1:
         for program in "ibv_rc_pingpong", "ibv_ud_pingpong":
             across(server, client, meeting, program, gid)
-    listener = server.start("rping", "-s", "-a", "::", "-C", 10, "-v")
-    wait_until(lambda: server.status()["rdma_cm"]["listeners"] or not listener.running, TIME_LIMIT,
-               "rping listens")
+    listener = start_listener(server, DEFAULT_PORT["rping"], "rping", "-s", "-a", "::", "-C", 10, "-v")
     expect_success(client.run("rping", "-c", "-a", address, "-C", 10))
     expect_success(listener.finish())
 

@@ -18,7 +18,7 @@ from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, join, listens, namespaces
 from namespaces import sends_by, three_hosts, two_hosts, wire
 from perftest import BANDWIDTHS, BOTH_WAYS, ITERS, LARGEST, LATENCIES, QUIET, SIZES
 from perftest import UD_SIZES, expected_iterations, flags_of
-from rdmacm import expect_ending
+from rdmacm import expect_ending, expect_no_ids, start_listener
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
@@ -43,6 +43,7 @@ def hosts(module_hosts):
     for host in module_hosts:
         host.kill_programs()
         host.expect_idle()
+        expect_no_ids(host)
 
 
 @pytest.fixture
@@ -155,9 +156,7 @@ def ipv6_hosts():
 
 def test_ipv6_only(ipv6_hosts):
     port = new_port()
-    server = ipv6_hosts[1].start("rping", "-s", "-a", "::", "-p", port, "-V", "-C", 10)
-    wait_until(lambda: ipv6_hosts[1].status()["rdma_cm"]["listeners"] or not server.running,
-               TIME_LIMIT, "rping listens")
+    server = start_listener(ipv6_hosts[1], port, "rping", "-s", "-a", "::", "-p", port, "-V", "-C", 10)
     client = ipv6_hosts[0].run("rping", "-c", "-a", IPV6[1], "-p", port, "-V", "-v", "-C", 10)
     assert client.stdout.count("ping data") == 10, client
     expect_ending(client)

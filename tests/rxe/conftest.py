@@ -18,6 +18,7 @@ pytest.register_assert_rewrite("common", "namespaces")
 from common import BUILD, Device, Launcher, expect_success  # noqa: E402 (its place is known now)
 from common import wait_until  # noqa: E402
 from namespaces import IPV4, IPV6, inside, new_host  # noqa: E402
+from rdmacm import expect_no_ids  # noqa: E402
 from releases import codename  # noqa: E402
 
 MTU = 9000
@@ -142,6 +143,7 @@ def sides(both):
     both["rxe"].kill_programs()
     both["ours"].kill_programs()
     both["ours"].expect_idle()
+    expect_no_ids(both["ours"])
 
 
 # ------------------------------------------------------------------------------ the table
