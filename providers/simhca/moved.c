@@ -31,11 +31,12 @@
 /* How long lint gives other threads to write to what is being moved. */
 #define LINT_PAUSE_NS 2000000l
 
-/* A private copy of a part of a range, which is to take its place. */
+/* A private copy of one mapping of a range, which is to take the mapping's place. */
 struct piece {
 	struct piece *next;
 	uint64_t addr, length;
-	void *copy;
+	void *copy; /* can be read and written until it takes that place */
+	int rights; /* that the program has given the mapping (mprotect()): the copy's from then on */
 };
 
 struct shca_moved {
@@ -47,7 +48,8 @@ struct shca_moved {
 	uint64_t dev,
 		inode; /* of the file: the program may close descriptors that it does not know */
 	struct piece *pieces; /* while the process forks, or it moves back */
-	uint64_t there;	      /* bytes that were found where they were moved */
+	uint64_t found;	 /* bytes that are still mapped where they were moved, as was last seen */
+	bool incomplete; /* of them some could not be copied: no piece has them */
 };
 
 /*
@@ -106,7 +108,7 @@ static bool has_file(const struct shca_moved *range)
 	return !fstat(range->fd, &file) && file.st_dev == range->dev && file.st_ino == range->inode;
 }
 
-/* The part of a mapping that is this range's memory, as it was moved; false: none of it is. */
+/* The part of a mapping that shows this range's file where it was moved; false: none does. */
 static bool clip(const struct shca_moved *range, const struct simhca_mapping *mapping,
 		 uint64_t *from, uint64_t *to)
 {
@@ -118,7 +120,10 @@ static bool clip(const struct shca_moved *range, const struct simhca_mapping *ma
 	       *from - range->addr == mapping->offset + (*from - mapping->start);
 }
 
-/* What of the file has data; holes are zero in the copy as well. */
+/*
+ * Copies a part of the file to memory that is zero. Only data is read: where the file has none, which reads as
+ * zero, the copy needs no pages.
+ */
 static bool copy_out(const struct shca_moved *range, uint64_t offset, char *to, uint64_t length)
 {
 	const off_t end = (off_t)(offset + length);
@@ -174,13 +179,30 @@ static void free_piece(struct piece *piece)
 	free(piece);
 }
 
+static struct piece *make_piece(const struct shca_moved *range, uint64_t addr, uint64_t length,
+				int rights)
+{
+	struct piece *piece = malloc(sizeof(*piece));
+
+	if (!piece)
+		return NULL;
+	*piece = (struct piece){ .addr = addr, .length = length, .rights = rights };
+	piece->copy = map_anew(length);
+	if (piece->copy == MAP_FAILED)
+		piece->copy = NULL;
+	if (piece->copy && copy_out(range, addr - range->addr, piece->copy, length))
+		return piece;
+	free_piece(piece);
+	return NULL;
+}
+
 static int rights_of(const struct simhca_mapping *mapping)
 {
 	return (mapping->readable ? PROT_READ : 0) | (mapping->writable ? PROT_WRITE : 0) |
 	       (mapping->executable ? PROT_EXEC : 0);
 }
 
-/* Visits a mapping. What cannot be copied stays in the file. */
+/* Visits a mapping. */
 static bool copy_piece(const struct simhca_mapping *mapping, void *arg)
 {
 	struct shca_moved *range = arg;
@@ -189,31 +211,26 @@ static bool copy_piece(const struct simhca_mapping *mapping, void *arg)
 
 	if (!clip(range, mapping, &from, &to))
 		return true;
-	range->there += to - from;
-	piece = malloc(sizeof(*piece));
-	if (!piece)
-		return true;
-	*piece = (struct piece){ .next = range->pieces, .addr = from, .length = to - from };
-	piece->copy = map_anew(piece->length);
-	if (piece->copy == MAP_FAILED) {
-		free(piece);
-		return true;
+	range->found += to - from;
+	piece = make_piece(range, from, to - from, rights_of(mapping));
+	if (piece) {
+		piece->next = range->pieces;
+		range->pieces = piece;
+	} else {
+		range->incomplete = true;
 	}
-	if (!copy_out(range, from - range->addr, piece->copy, piece->length) ||
-	    syscall(SYS_mprotect, piece->copy, piece->length, (long)rights_of(mapping))) {
-		free_piece(piece);
-		return true;
-	}
-	range->pieces = piece;
 	return true;
 }
 
 static void copy_pieces(struct shca_moved *range)
 {
-	range->there = 0;
+	range->found = 0;
+	range->incomplete = false;
 	if (!has_file(range) ||
-	    !simhca_process_mappings(0, range->addr, range->length, copy_piece, range))
-		range->there = range->length; /* nobody can say */
+	    !simhca_process_mappings(0, range->addr, range->length, copy_piece, range)) {
+		range->found = range->length; /* nobody can say */
+		range->incomplete = true;
+	}
 }
 
 static void place_pieces(struct shca_moved *range)
@@ -222,8 +239,11 @@ static void place_pieces(struct shca_moved *range)
 
 	while ((piece = range->pieces)) {
 		range->pieces = piece->next;
-		if (replace_by(piece->addr, piece->length, piece->copy))
+		if (!syscall(SYS_mprotect, piece->copy, piece->length, (long)piece->rights) &&
+		    replace_by(piece->addr, piece->length, piece->copy))
 			piece->copy = NULL;
+		else
+			range->incomplete = true;
 		free_piece(piece);
 	}
 }
@@ -240,15 +260,32 @@ static void drop_pieces(struct shca_moved *range)
 
 /* ---------------------------------------------------------------------------- the ranges */
 
-/* A child has its parent's ranges as copies, if it was forked by fork(), and nothing to do with them. */
+/* Visits a mapping. */
+static bool forbid(const struct simhca_mapping *mapping, void *arg)
+{
+	uint64_t from, to;
+
+	if (clip(arg, mapping, &from, &to))
+		syscall(SYS_mprotect, from, to - from, (long)PROT_NONE);
+	return true;
+}
+
+/*
+ * A child has its parent's ranges as copies, if it was forked by fork(), and nothing to do with them. What
+ * could not be copied is not accessible to it, as after MADV_DONTFORK: it would be its parent's memory.
+ */
 static void inherit_ranges(void)
 {
 	struct shca_chain *link;
 
 	for (link = shca_chain_next(&ranges); link; link = shca_chain_next(link)) {
-		place_pieces(to_moved(link));
-		if (has_file(to_moved(link)))
-			simhca_call_close(to_moved(link)->fd);
+		struct shca_moved *range = to_moved(link);
+
+		place_pieces(range);
+		if (range->incomplete)
+			simhca_process_mappings(0, range->addr, range->length, forbid, range);
+		if (has_file(range))
+			simhca_call_close(range->fd);
 	}
 	atomic_store(&ranges.next, NULL);
 }
@@ -534,20 +571,30 @@ static bool move_in(struct shca_moved *range, bool lint, bool *in_use)
 		range->regions = 1;
 		shca_chain_add(&ranges, &range->link);
 	}
+	*in_use &= done; /* what has not moved has lost nothing */
 	unlock_ranges();
 	return done;
 }
 
-static bool pieces_are_in_use(const struct shca_moved *range)
+static bool pieces_are_in_use(struct shca_moved *range)
 {
+	struct piece **link = &range->pieces, *piece;
 	bool in_use = false;
 
 	pause_for_lint();
-	for (const struct piece *piece = range->pieces; piece; piece = piece->next)
-		if (!file_has(range, piece->addr - range->addr, piece->copy, piece->length)) {
-			in_use = true;
-			copy_out(range, piece->addr - range->addr, piece->copy, piece->length);
+	while ((piece = *link)) {
+		const uint64_t offset = piece->addr - range->addr;
+		const bool is_same = file_has(range, offset, piece->copy, piece->length);
+
+		in_use |= !is_same;
+		if (is_same || copy_out(range, offset, piece->copy, piece->length)) {
+			link = &piece->next;
+			continue;
 		}
+		/* The program keeps the file's memory there rather than an old copy of it. */
+		*link = piece->next;
+		free_piece(piece);
+	}
 	return in_use;
 }
 
@@ -582,7 +629,7 @@ static void say_gone(struct shca_context *ctx, const struct shca_moved *range, u
 	snprintf(text, sizeof(text),
 		 "MR 0x%08" PRIx32 ": of its memory at 0x%" PRIx64 " %" PRIu64 " of %" PRIu64
 		 " bytes were unmapped, or replaced, while it was registered",
-		 key, range->addr, range->length - range->there, range->length);
+		 key, range->addr, range->length - range->found, range->length);
 	shca_say_lint(ctx, SIMHCA_SAY_MOVED_AND_GONE, text);
 }
 
@@ -651,7 +698,7 @@ static void release_range(struct shca_context *ctx, struct shca_moved *range, ui
 		return;
 	if (in_use)
 		say_in_use(ctx, range, key, "ibv_dereg_mr()");
-	if (ctx->lint && range->there < range->length)
+	if (ctx->lint && range->found < range->length)
 		say_gone(ctx, range, key);
 	close_range_file(range);
 }

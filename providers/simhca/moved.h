@@ -8,7 +8,12 @@
  * file. With its last region a range moves back, as far as it still is there: what the program has unmapped, or
  * mapped anew, is left alone.
  *
- * To a child that is forked each range is a copy, private as it was before.
+ * To a child that is forked each range is a copy, private as it was before. What cannot be copied, as there is
+ * no memory or the program has closed the file, is not accessible to the child.
+ *
+ * The words: a region is what the program has registered. A range is what was moved at once, and the place where
+ * it was; regions lie in it. A mapping is a line of /proc/self/maps: mprotect() and munmap() leave several of a
+ * range, or none. A piece is the private copy of one mapping, which takes its place.
  */
 #ifndef SHCA_PROVIDER_MOVED_H
 #define SHCA_PROVIDER_MOVED_H

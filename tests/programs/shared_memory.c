@@ -56,6 +56,22 @@ static bool is_moved(const void *addr)
 	return moved;
 }
 
+/* Of the page's mapping: 'r', 'w', 'x', or '-' in the place of one. */
+static char right_of(const void *addr, unsigned int which)
+{
+	char line[512], rights[5], right = '?';
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t from, to;
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) == 3 &&
+		    (uintptr_t)addr >= from && (uintptr_t)addr < to)
+			right = rights[which];
+	fclose(maps);
+	return right;
+}
+
 static unsigned int count_files(void)
 {
 	unsigned int count = 0;
@@ -594,6 +610,54 @@ static void forked(void)
 	CHECK(is_moved(memory) && !ibv_dereg_mr(mr) && is_filled(memory, 2 * PAGE, 2));
 }
 
+/* What was protected while it was registered keeps its contents and its protection, under lint as well. */
+static void protected(void)
+{
+	char *memory = map_pages(PAGES);
+	struct ibv_mr *mr;
+
+	fill(memory, LENGTH, 1);
+	mr = reg(memory, LENGTH);
+	CHECK(is_moved(memory) && !mprotect(memory + 2 * PAGE, PAGE, PROT_NONE) &&
+	      !mprotect(memory + 4 * PAGE, PAGE, PROT_READ));
+	CHECK(!ibv_dereg_mr(mr));
+	for (unsigned int i = 0; i < PAGES; i++) {
+		const char right = i == 2 ? '-' : 'r', other = i == 2 || i == 4 ? '-' : 'w';
+
+		CHECK(!is_moved(memory + i * PAGE));
+		CHECK(right_of(memory + i * PAGE, 0) == right);
+		CHECK(right_of(memory + i * PAGE, 1) == other);
+	}
+	CHECK(!mprotect(memory + 2 * PAGE, PAGE, PROT_READ) && is_filled(memory, LENGTH, 1));
+}
+
+/* There is no memory for a copy: the child has none, rather than its parent's. */
+static void forked_without_memory(void)
+{
+	char *memory = map_pages(PAGES);
+	struct ibv_mr *mr;
+	struct rlimit limit, none = { 0 };
+	int status;
+	pid_t child;
+
+	fill(memory, LENGTH, 1);
+	mr = reg(memory, LENGTH);
+	CHECK(is_moved(memory) && !getrlimit(RLIMIT_AS, &limit));
+	none.rlim_max = limit.rlim_max;
+	CHECK(!setrlimit(RLIMIT_AS, &none));
+	child = fork();
+	if (!child) {
+		memset(memory, 'c', LENGTH);
+		_exit(0);
+	}
+	CHECK(!setrlimit(RLIMIT_AS, &limit));
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	CHECK(is_moved(memory) && is_filled(memory, LENGTH, 1));
+	check_messages(mr, memory, LENGTH);
+	CHECK(!ibv_dereg_mr(mr) && is_filled(memory, LENGTH - PAGE, 1));
+}
+
 static void *register_all_the_time(void *arg)
 {
 	char *memory = map_pages(2);
@@ -659,7 +723,9 @@ static const struct {
 	{ "registered_anew", registered_anew },
 	{ "closed_files", closed_files },
 	{ "rereg", rereg },
+	{ "protected", protected },
 	{ "forked", forked },
+	{ "forked_without_memory", forked_without_memory },
 	{ "forked_meanwhile", forked_meanwhile },
 };
 

@@ -8,7 +8,7 @@ from programs import private, private_python
 
 ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
 SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped', 'registered_anew',
-          'closed_files', 'rereg', 'forked', 'forked_meanwhile')
+          'closed_files', 'rereg', 'protected', 'forked', 'forked_without_memory', 'forked_meanwhile')
 
 
 def run(program, scene, *options, **keywords):
@@ -20,6 +20,12 @@ def run(program, scene, *options, **keywords):
 def test_moved_memory(c_program, scene):
     """tests/programs/shared_memory.c has what each looks at."""
     run(c_program('shared_memory.c'), scene, *ON)
+
+
+@pytest.mark.parametrize('scene', ('contents', 'protected', 'unmapped'))
+def test_moved_memory_under_lint(c_program, scene):
+    """Lint looks at each copy; what it looks at may be protected by then."""
+    run(c_program('shared_memory.c'), scene, *ON, '--lint')
 
 
 @pytest.mark.parametrize('options, env', [
