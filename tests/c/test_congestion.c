@@ -442,6 +442,47 @@ static void one_is_timed_at_a_time(void **state)
 	assert_int_equal(adaptive(&congestion), 40 * MS);
 }
 
+/* Losses by chance leave more of the window than losses by queues. */
+static bool loses_by_chance(struct simhca_congestion *congestion)
+{
+	congestion->window = SIMHCA_WINDOW_MOST * SIMHCA_WINDOW_PSN;
+	for (int i = 0; i < 10; i++) {
+		congestion->behind = congestion->window;
+		simhca_congestion_lost(congestion, 1000, 1);
+	}
+	return window(congestion) == SIMHCA_WINDOW_LOSSY;
+}
+
+static void answered_for(struct simhca_congestion *congestion, uint64_t from, uint64_t to,
+			 uint64_t ns)
+{
+	for (uint64_t now = from; now < to; now += 100 * MS) {
+		simhca_congestion_sent(congestion, 0xffffff, now);
+		simhca_congestion_acknowledged(congestion, 0xffffff, 0, now + ns, 1);
+	}
+}
+
+/* By another route, or as its first answer was late, and seemed to be one to what was sent again. */
+static void a_way_becomes_longer(void **state)
+{
+	const uint64_t second = 1000 * MS;
+	struct simhca_congestion congestion = at_first();
+
+	answered_for(&congestion, second, 5 * second, 5000);
+	assert_true(loses_by_chance(&congestion));
+	/* That may be by queues, */
+	answered_for(&congestion, 5 * second, 10 * second, 100000);
+	assert_false(loses_by_chance(&congestion));
+	/* but not for ever. */
+	answered_for(&congestion, 10 * second, 32 * second, 100000);
+	assert_true(loses_by_chance(&congestion));
+	/* Nor is what was before a pause. */
+	answered_for(&congestion, 100 * second, 105 * second, 5000);
+	assert_true(loses_by_chance(&congestion));
+	answered_for(&congestion, 200 * second, 205 * second, 100000);
+	assert_true(loses_by_chance(&congestion));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -466,6 +507,7 @@ int main(void)
 		cmocka_unit_test(one_is_timed_at_a_time),
 		cmocka_unit_test(several_grow_as_one),
 		cmocka_unit_test(marks_leave_less_than_a_packet),
+		cmocka_unit_test(a_way_becomes_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

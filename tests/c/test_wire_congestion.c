@@ -516,7 +516,7 @@ static void less_than_a_packet(void **state)
 	acknowledge(&net, 0);
 	run_until_idle(*state);
 	congestion_of(&net)->window = SIMHCA_WINDOW_PSN / 4;
-	congestion_of(&net)->enough = 0;
+	congestion_of(&net)->ssthresh = 0;
 	write_mtus(&net, 2, 1);
 	acknowledge(&net, 1);
 	run_until_idle(*state);

@@ -3,9 +3,10 @@
 #include "queue/psn.h"
 
 /*
- * Not sooner: a peer that is kept from its CPU is silent for as long as others have it. But once,
- * as nothing else tells of the last packet that was lost, which in a small window is half of them;
- * and always where packets are lost by chance, as the next one may be as well.
+ * The least adaptive time-out. It is LEAST_ADAPTIVE_NS, as a peer that is kept from its CPU is silent for as
+ * long as others have that. But the first one in a row is FIRST_ADAPTIVE_NS, as nothing else tells
+ * that the last packet was lost, which in a small window is half of the packets; and so are all
+ * where packets are lost by chance, as the next one may be lost as well.
  */
 #define FIRST_ADAPTIVE_NS 1000000ull
 #define LEAST_ADAPTIVE_NS 4000000ull
@@ -22,8 +23,13 @@
 #define MOST_BACKED_OFF 18 /* so many make a second of the shortest time-out, 4.096 us */
 #define LONGEST_BACKED_OFF_NS 1000000000ull
 
-/* Answers that take so many times as long as they can are late by queues. */
+/* Answers that take so many times as long as the shortest lately are late by queues. */
 #define WITH_QUEUES 3
+/*
+ * Lately: in this period and the one before it. A way may become longer, as by another route, and then a shorter
+ * time is forgotten (BBR's min_rtt is one of the last ten seconds as well: draft-cardwell-iccrg-bbr).
+ */
+#define PERIOD_NS 10000000000ull
 #define LOSSY_FOR 8
 
 #define PSN SIMHCA_WINDOW_PSN
@@ -32,13 +38,14 @@ void simhca_congestion_begin(struct simhca_congestion *congestion)
 {
 	/* relaxed: others look at this one alone. */
 	atomic_store_explicit(&congestion->window, SIMHCA_WINDOW_FIRST * PSN, memory_order_relaxed);
-	congestion->enough = SIMHCA_WINDOW_MOST * PSN;
+	congestion->ssthresh = SIMHCA_WINDOW_MOST * PSN;
 	congestion->credit = 0;
 	congestion->behind = SIMHCA_WINDOW_FIRST * PSN;
 	congestion->rested_at = 0;
 	congestion->timed_at = 0;
 	congestion->timed_psn = 0;
 	congestion->round_trip_ns = congestion->shortest_ns = 0;
+	congestion->shortest_of_period_ns = congestion->period_ns = 0;
 	congestion->guessed = false;
 	congestion->lossy = 0;
 	congestion->silences = congestion->backed_off = 0;
@@ -80,8 +87,30 @@ static void answers_in_time(struct simhca_congestion *congestion)
 	congestion->believed = 0;
 }
 
+static void begin_period(struct simhca_congestion *congestion, uint64_t shortest_ns,
+			 uint64_t now_ns)
+{
+	congestion->shortest_ns = shortest_ns;
+	congestion->shortest_of_period_ns = 0;
+	congestion->period_ns = now_ns;
+}
+
+static void take_shortest(struct simhca_congestion *congestion, uint64_t ns, uint64_t now_ns)
+{
+	const uint64_t since = now_ns - congestion->period_ns;
+
+	if (!congestion->shortest_ns || since >= 2 * PERIOD_NS)
+		begin_period(congestion, ns, now_ns);
+	else if (since >= PERIOD_NS)
+		begin_period(congestion, congestion->shortest_of_period_ns, now_ns);
+	if (!congestion->shortest_of_period_ns || ns < congestion->shortest_of_period_ns)
+		congestion->shortest_of_period_ns = ns;
+	if (ns < congestion->shortest_ns)
+		congestion->shortest_ns = ns;
+}
+
 /* Smoothed as TCP's (RFC 6298). */
-static void take_round_trip(struct simhca_congestion *congestion, uint64_t ns)
+static void take_round_trip(struct simhca_congestion *congestion, uint64_t ns, uint64_t now_ns)
 {
 	if (!ns)
 		ns = 1; /* 0: unknown */
@@ -92,8 +121,7 @@ static void take_round_trip(struct simhca_congestion *congestion, uint64_t ns)
 		congestion->shortest_ns = 0;
 	}
 	congestion->guessed = false;
-	if (!congestion->shortest_ns || ns < congestion->shortest_ns)
-		congestion->shortest_ns = ns;
+	take_shortest(congestion, ns, now_ns);
 }
 
 /*
@@ -134,11 +162,13 @@ static void take_answer(struct simhca_congestion *congestion, uint64_t ns)
 	congestion->believed = believed + 1;
 }
 
-static void take_time(struct simhca_congestion *congestion, uint64_t ns)
+static void take_time(struct simhca_congestion *congestion, uint64_t now_ns)
 {
+	const uint64_t ns = now_ns - congestion->timed_at;
+
 	congestion->timed_at = 0;
 	answers_in_time(congestion);
-	take_round_trip(congestion, ns);
+	take_round_trip(congestion, ns, now_ns);
 	if (congestion->lossy)
 		congestion->lossy--;
 }
@@ -201,12 +231,12 @@ void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32
 	uint64_t parts = (uint64_t)simhca_psn_distance(una, psn) * PSN;
 
 	if (congestion->timed_at && simhca_psn_cmp(psn, congestion->timed_psn) > 0)
-		take_time(congestion, now_ns - congestion->timed_at);
+		take_time(congestion, now_ns);
 	else if (congestion->resent_at)
 		take_answer(congestion, now_ns - congestion->resent_at);
 	end_silence(congestion);
 	congestion->behind += parts;
-	if (congestion->window < congestion->enough)
+	if (congestion->window < congestion->ssthresh)
 		congestion->window += (uint32_t)parts;
 	else
 		grow(congestion, parts, flows);
@@ -214,7 +244,7 @@ void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32
 		congestion->window = SIMHCA_WINDOW_MOST * PSN;
 }
 
-/* A half, but for this reason no less than so much. */
+/* Half of the window, but not below least; a window that is below already stays. */
 static uint32_t half_of(uint32_t window, uint32_t least)
 {
 	if (window <= least)
@@ -222,13 +252,13 @@ static uint32_t half_of(uint32_t window, uint32_t least)
 	return window / 2 < least ? least : window / 2;
 }
 
-/* Once for what was under way at a time. */
+/* Once for all losses of what was under way together, as the first of them tells. */
 static void fall(struct simhca_congestion *congestion, uint32_t least)
 {
 	if (congestion->behind < congestion->window)
 		return;
 	congestion->behind = congestion->credit = 0;
-	congestion->window = congestion->enough = half_of(congestion->window, least);
+	congestion->window = congestion->ssthresh = half_of(congestion->window, least);
 }
 
 /* A NAK is an answer as well. What is timed is sent again then: which one is answered nobody knows. */
@@ -280,7 +310,7 @@ void simhca_congestion_silence(struct simhca_congestion *congestion, uint64_t no
 	congestion->resent_at = now_ns;
 	congestion->silences++;
 	congestion->behind = congestion->credit = 0;
-	congestion->enough = half_of(congestion->window, SIMHCA_WINDOW_LEAST * PSN);
+	congestion->ssthresh = half_of(congestion->window, SIMHCA_WINDOW_LEAST * PSN);
 	if (congestion->window > SIMHCA_WINDOW_LEAST * PSN)
 		congestion->window = SIMHCA_WINDOW_LEAST * PSN;
 }

@@ -31,18 +31,23 @@ static inline bool simhca_ecn_is_marked(uint8_t traffic_class)
 /* A QP's requester has it, under its lock. */
 struct simhca_congestion {
 	_Atomic uint32_t window; /* others look at it; in units of SIMHCA_WINDOW_PSN, as these: */
-	uint32_t enough;	 /* up to there it grows by each PSN */
-	uint64_t credit;	 /* acknowledged, and has not made it grow yet */
-	uint64_t behind;    /* acknowledged since it fell: less than a window is of the same loss */
-	uint64_t rested_at; /* when it went on last */
-	/* How long an answer takes, by the requests of which one is timed at a time. */
+	uint32_t ssthresh;	 /* below it the window grows by each PSN (slow start, RFC 5681) */
+	uint64_t credit;	 /* acknowledged above ssthresh, and has not made it grow yet */
+	uint64_t
+		behind; /* acknowledged since the window fell: until that is a window, losses are of one event */
+	uint64_t rested_at; /* when it sent last, with a window of less than one PSN */
+	/* How long an answer takes: one request is timed at a time. */
 	uint64_t timed_at; /* 0: none is */
 	uint32_t timed_psn;
-	uint64_t round_trip_ns; /* 0: unknown */
+	uint64_t round_trip_ns; /* smoothed: SRTT of RFC 6298; 0: unknown */
 	bool guessed;		/* that is by what may be an answer to something else */
-	uint64_t shortest_ns;  /* of those that were measured, or guessed to be short; 0: unknown */
+	/*
+	 * The shortest time that was measured, or guessed to be short, lately (congestion.c); 0: unknown. And
+	 * that of the period which began at period_ns; 0: there was none in it yet.
+	 */
+	uint64_t shortest_ns, shortest_of_period_ns, period_ns;
 	unsigned int lossy;    /* times that are taken until losses by chance are forgotten */
-	unsigned int silences; /* since something was acknowledged */
+	unsigned int silences; /* time-outs since something was acknowledged */
 	/*
 	 * And before, since an answer was timed: what is asked for twice is not timed (Karn's rule),
 	 * so whoever asks too soon must wait longer until something is answered in time (RFC 6298, 5.5).
@@ -78,7 +83,7 @@ void simhca_congestion_lost(struct simhca_congestion *congestion, uint64_t now_n
 void simhca_congestion_not_ready(struct simhca_congestion *congestion, uint64_t now_ns);
 /* The network says that it is full. */
 void simhca_congestion_marked(struct simhca_congestion *congestion);
-/* No answer in time: nothing is known of the network any more. All is sent again now. */
+/* A time-out: no answer has come, and nothing is known of the network any more. All is sent again now. */
 void simhca_congestion_silence(struct simhca_congestion *congestion, uint64_t now_ns);
 
 /* PSNs that may be under way: one at least. */
