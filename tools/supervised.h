@@ -30,8 +30,8 @@ struct supervised {
 enum supervised_outcome {
 	CALL_CONTINUES, /* in the kernel */
 	CALL_ANSWERED,	/* by *value */
-	CALL_ENDED,	/* nothing is left to say */
-	CALL_WAITS	/* until *fd, the outcome's owner's, is readable; then it is asked again */
+	CALL_ENDED, /* its thread has gone, or was answered already: there is nothing to respond to */
+	CALL_WAITS /* until *fd, the outcome's owner's, is readable; then it is asked again */
 };
 
 /* *value: what the call returns, or a negative errno. */

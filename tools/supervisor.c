@@ -108,8 +108,8 @@ static void respond(struct supervisor *supervisor, uint64_t id, int64_t value, b
 	ioctl(supervisor->supervised.listener, SECCOMP_IOCTL_NOTIF_SEND, response);
 }
 
-/* False: it has to wait, and *fd is what for. */
-static bool take_call(struct supervisor *supervisor, const struct seccomp_notif *notif, int *fd)
+/* Carries out a call. False: it waits until *fd, which is the caller's to close, is readable. */
+static bool serve_call(struct supervisor *supervisor, const struct seccomp_notif *notif, int *fd)
 {
 	int64_t value;
 
@@ -128,14 +128,14 @@ static bool take_call(struct supervisor *supervisor, const struct seccomp_notif 
 	return true;
 }
 
-static void take_new_call(struct supervisor *supervisor)
+static void receive_call(struct supervisor *supervisor)
 {
 	struct waiter *waiter = &supervisor->waiters[supervisor->num_waiters];
 	int fd;
 
 	memset(supervisor->notif, 0, supervisor->sizes.seccomp_notif);
 	if (ioctl(supervisor->supervised.listener, SECCOMP_IOCTL_NOTIF_RECV, supervisor->notif) ||
-	    take_call(supervisor, supervisor->notif, &fd))
+	    serve_call(supervisor, supervisor->notif, &fd))
 		return;
 	if (supervisor->num_waiters == WAITERS) {
 		respond(supervisor, supervisor->notif->id, -EAGAIN, false);
@@ -146,8 +146,8 @@ static void take_new_call(struct supervisor *supervisor)
 	supervisor->num_waiters++;
 }
 
-/* True: it waits no longer. */
-static bool look_at_waiter(struct supervisor *supervisor, struct waiter *waiter, bool is_readable)
+/* Tries a call that waits once more. True: it waits no longer. */
+static bool serve_waiter(struct supervisor *supervisor, struct waiter *waiter, bool is_readable)
 {
 	uint64_t id = waiter->notif.id;
 	int fd;
@@ -155,9 +155,9 @@ static bool look_at_waiter(struct supervisor *supervisor, struct waiter *waiter,
 	if (ioctl(supervisor->supervised.listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id))
 		return true;
 	if (is_readable) {
-		if (take_call(supervisor, &waiter->notif, &fd))
+		if (serve_call(supervisor, &waiter->notif, &fd))
 			return true;
-		close(fd); /* the same as before */
+		close(fd); /* it still waits for what waiter->fd is for */
 		return false;
 	}
 	if (!supervised_is_signalled(waiter->notif.pid))
@@ -166,14 +166,14 @@ static bool look_at_waiter(struct supervisor *supervisor, struct waiter *waiter,
 	return true;
 }
 
-static void look_at_waiters(struct supervisor *supervisor, const struct pollfd *fds)
+static void serve_waiters(struct supervisor *supervisor, const struct pollfd *fds)
 {
 	unsigned int kept = 0;
 
 	for (unsigned int i = 0; i < supervisor->num_waiters; i++) {
 		struct waiter waiter = supervisor->waiters[i];
 
-		if (look_at_waiter(supervisor, &waiter, fds[i].revents))
+		if (serve_waiter(supervisor, &waiter, fds[i].revents))
 			close(waiter.fd);
 		else
 			supervisor->waiters[kept++] = waiter;
@@ -196,9 +196,9 @@ static void serve(struct supervisor *supervisor)
 						      .events = POLLIN };
 		if (poll(fds, 2 + waiters, waiters ? LOOK_MS : -1) < 0 && errno != EINTR)
 			return;
-		look_at_waiters(supervisor, fds + 2);
+		serve_waiters(supervisor, fds + 2);
 		if (fds[0].revents & POLLIN)
-			take_new_call(supervisor);
+			receive_call(supervisor);
 		else if (fds[0].revents || fds[1].revents)
 			return;
 	}

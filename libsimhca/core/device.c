@@ -128,12 +128,17 @@ static void fill_product(const struct simhca_product *product, struct simhca_dev
 		(uint8_t)(product->lane_speed > SIMHCA_NDR ? SIMHCA_NDR : product->lane_speed);
 }
 
+/*
+ * What a program sees in struct ibv_device_attr and its extensions. *a is zero but for what fill_product() has
+ * filled in, and the configuration has a value for each limit. IB_UVERBS_DEVICE_x are names of the kernel's ABI
+ * for flags that libibverbs has no constant for.
+ */
 static void fill_attr(const struct simhca_device_config *c, struct simhca_device_attr *a)
 {
 	a->node_guid = htobe64(c->node_guid);
 	a->sys_image_guid = htobe64(c->sys_image_guid ? c->sys_image_guid : c->node_guid);
 	a->max_mr_size = UINT64_MAX;
-	a->page_size_cap = 0xfffff000;
+	a->page_size_cap = 0xfffff000; /* from 4 KiB to 2 GiB, as rdma_rxe (RXE_PAGE_SIZE_CAP) */
 	a->device_cap_flags = IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_BAD_PKEY_CNTR |
 			      IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
 			      IBV_DEVICE_SHUTDOWN_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
@@ -162,6 +167,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->max_srq = c->max_srq;
 	a->max_srq_wr = SIMHCA_MAX_SRQ_WR;
 	a->max_srq_sge = c->max_sge;
+	/* As responder (max_dest_rd_atomic), and as initiator (max_rd_atomic). */
 	a->max_qp_rd_atom = SIMHCA_MAX_RD_ATOMIC;
 	a->max_qp_init_rd_atom = SIMHCA_MAX_INIT_RD_ATOMIC;
 	a->max_res_rd_atom = SIMHCA_MAX_RD_ATOMIC * c->max_qp;
@@ -177,6 +183,7 @@ static void fill_attr(const struct simhca_device_config *c, struct simhca_device
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->num_comp_vectors = SIMHCA_COMP_VECTORS;
 	a->max_pkeys = SIMHCA_PKEY_ENTRIES;
+	/* 4.096 us * 2^15: IBTA vol. 1, 9.7.6.1.3 has its encoding; rdma_rxe says 15 as well. */
 	a->local_ca_ack_delay = 15;
 	a->phys_port_cnt = 1;
 	a->max_cq_count = SIMHCA_MAX_CQ_COUNT;

@@ -24,7 +24,7 @@ bool simhca_flight_load(struct simhca_worker *worker, struct simhca_qp *qp, uint
 	if (worker->send_of == qp && worker->send_index == index)
 		return true;
 	if (qp->requester.fetching) {
-		qp->source->fetch->load(qp, worker->send);
+		qp->source->fetch->build_fetch(qp, worker->send);
 		worker->send_of = qp;
 		worker->send_index = index;
 	} else if (simhca_flight_read(worker, qp, index) != SIMHCA_REASON_NONE) {

@@ -26,14 +26,14 @@ struct simhca_recv_part {
 
 /*
  * A message may only announce data, which the source then wants (a rendezvous): the QP's requester
- * fetches them between the program's own work requests. qp->requester.fetch_waits: there is something
- * to fetch; qp->requester.fetching: the message under way is such a fetch.
+ * fetches them between the program's own work requests (fetch_waits and fetching of struct
+ * simhca_qp_requester).
  */
 struct simhca_fetch {
 	/* Whether the oldest one has something to fetch; one that cannot be done ends. Under req_lock. */
 	bool (*start)(struct simhca_qp *qp);
 	/* What it fetches, as a send WQE would ask for it. */
-	void (*load)(struct simhca_qp *qp, struct simhca_send *send);
+	void (*build_fetch)(struct simhca_qp *qp, struct simhca_send *send);
 	void (*complete)(struct simhca_qp *qp, enum simhca_wc_status status,
 			 enum simhca_reason reason);
 	/* Forgets all of them. Under both locks. */

@@ -111,7 +111,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 			return false;
 		if (qp->source->fetch->start(qp)) {
 			qp->requester.fetching = true;
-			qp->source->fetch->load(qp, worker->send);
+			qp->source->fetch->build_fetch(qp, worker->send);
 			worker->send_of = qp;
 			worker->send_index = req->oldest;
 			put_in_flight(worker, qp);

@@ -435,7 +435,7 @@ static bool start(struct simhca_qp *qp)
 	return false;
 }
 
-static void load(struct simhca_qp *qp, struct simhca_send *send)
+static void build_fetch(struct simhca_qp *qp, struct simhca_send *send)
 {
 	const struct simhca_tag *rndv = oldest(qp);
 
@@ -535,7 +535,7 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe)
 
 static const struct simhca_fetch fetch = {
 	.start = start,
-	.load = load,
+	.build_fetch = build_fetch,
 	.complete = complete_step,
 	.drop_all = drop_all,
 };

@@ -15,20 +15,20 @@ void shca_set_fatal(struct shca_context *ctx)
 }
 
 /*
- * A slot for the answer, of which there are some for all threads; NULL: it comes on a socket. In a
- * forked child they are its parent's.
+ * Takes one of the slots in which answers come (simhca-slot.h), which the threads of the process share. NULL: none is
+ * free, or this is a forked child, whose slots are its parent's: the answer comes on a socket.
  */
 static struct simhca_answer_slot *take_slot(struct shca_context *ctx, uint32_t *number)
 {
-	uint32_t taken = atomic_load_explicit(&ctx->slots_taken, memory_order_relaxed), free;
+	uint32_t taken = atomic_load_explicit(&ctx->slots_taken, memory_order_relaxed), idle;
 
 	if (!ctx->slots_of || ctx->slots_of != shca_process())
 		return NULL;
 	do {
-		free = ~taken & ((1u << SIMHCA_ANSWER_SLOTS) - 1);
-		if (!free)
+		idle = ~taken & ((1u << SIMHCA_ANSWER_SLOTS) - 1);
+		if (!idle)
 			return NULL;
-		*number = (uint32_t)__builtin_ctz(free);
+		*number = (uint32_t)__builtin_ctz(idle);
 	} while (!atomic_compare_exchange_weak_explicit(&ctx->slots_taken, &taken,
 							taken | 1u << *number, memory_order_acquire,
 							memory_order_relaxed));
@@ -37,7 +37,7 @@ static struct simhca_answer_slot *take_slot(struct shca_context *ctx, uint32_t *
 
 static void put_slot(struct shca_context *ctx, uint32_t number)
 {
-	/* Release: what was read of the answer. */
+	/* Release, with the acquire of take_slot(): the answer was read before the next one comes there. */
 	atomic_fetch_and_explicit(&ctx->slots_taken, ~(1u << number), memory_order_release);
 }
 
