@@ -53,8 +53,9 @@ struct shca_moved {
 };
 
 /*
- * One region is registered at a time. Within that comes the lock of the ranges and their counts, which is not held
- * during commands: a process that forks holds it.
+ * registering: one region is registered at a time, with all that this asks of the device. ranges_lock is taken
+ * under it, for the list of ranges, their counts and their memory. A thread that forks holds ranges_lock, and shall
+ * not wait for the device, so it is never held during a command.
  */
 static struct shca_mutex registering;
 static struct shca_mutex ranges_lock;
@@ -146,7 +147,7 @@ static bool copy_out(const struct shca_moved *range, uint64_t offset, char *to, 
 	return true;
 }
 
-/* Whether the file holds these bytes. Under the ranges' lock. */
+/* Whether the file holds these bytes. Under ranges_lock, as its buffer is one for all threads. */
 static bool file_has(const struct shca_moved *range, uint64_t offset, const char *bytes,
 		     uint64_t length)
 {

@@ -5,13 +5,14 @@
  * arrives, or by the nth part of one if n QPs go the same way; at first, and after silence, with
  * each PSN (as TCP's: RFC 5681, and, for several that go the same way, RFC 6356).
  *
- * By chance a packet is lost, but none is marked. So losses leave a window in which the next one is
- * noticed, while marks make it less than one PSN in the end: then the QP rests after each packet.
- * Losses on a way whose queues are empty, as answers come soon (as TCP Veno tells them), leave more: of a
- * window of two half of the packets have none behind them by which their loss would be noticed.
+ * A packet may be lost by chance, but none is marked by chance. So losses never make the window less than
+ * SIMHCA_WINDOW_LEAST, in which the next loss is still noticed. Marks can make it less than one PSN: then the
+ * QP rests after each packet. Where answers come soon the queues are empty, and losses are by chance (as TCP Veno
+ * tells them): these leave SIMHCA_WINDOW_LOSSY, as in a window of two every other packet has none behind it
+ * by which its loss would be noticed.
  *
- * And how soon it asks again if an answer is missing, which the transport's timer, made for any
- * network, would find out a hundred times later; ConnectX calls that adaptive retransmission.
+ * Also how soon all is sent again if an answer is missing: the transport's timer, made for any network,
+ * would find that out a hundred times later. ConnectX calls this adaptive retransmission.
  */
 #ifndef LIBSIMHCA_CONGESTION_H
 #define LIBSIMHCA_CONGESTION_H
@@ -77,7 +78,10 @@ void simhca_congestion_sent(struct simhca_congestion *congestion, uint32_t psn, 
  */
 void simhca_congestion_acknowledged(struct simhca_congestion *congestion, uint32_t una,
 				    uint32_t psn, uint64_t now_ns, uint32_t flows);
-/* Of several packets one did not arrive, as a NAK says. now_ns counts if timed_at is not 0; flows: as above. */
+/*
+ * A packet was lost, as a NAK for one that came after it says (PSN sequence error). now_ns counts if timed_at is
+ * not 0; flows: as above.
+ */
 void simhca_congestion_lost(struct simhca_congestion *congestion, uint64_t now_ns, uint32_t flows);
 /* An RNR NAK: the peer is there, and nothing is lost. All is sent again later. now_ns: as above, or resent_at. */
 void simhca_congestion_not_ready(struct simhca_congestion *congestion, uint64_t now_ns);
