@@ -66,8 +66,9 @@ class Device:
         return int(re.search(r"RssAnon:\s+(\d+)", (self.proc / "status").read_text())[1]) - pages * PAGE // 1024
 
     def footprint(self):
-        """Contexts, descriptors, threads, KiB."""
-        return (self.daemon.status()["devices"][0]["contexts"], self.daemon.fds(), len(os.listdir(self.proc / "task")),
+        """Contexts, descriptors, threads, KiB. To ask for its status takes a moment's connection and file of the daemon's."""
+        descriptors = self.daemon.fds()
+        return (self.daemon.status()["devices"][0]["contexts"], descriptors, len(os.listdir(self.proc / "task")),
                 self.memory())
 
 
