@@ -63,15 +63,17 @@ struct simhca_attach_peer_reply {
 	uint32_t recv_entries;	      /* of its ring */
 	uint32_t rq_entries;	      /* of the peer's receive queue, which may be an SRQ */
 	uint32_t rq_stride;	      /* bytes */
-	uint32_t slot_data;	      /* as create_qp's reply has it */
+	uint32_t data_may_stay;	      /* 1: of receives that only this QP's peer consumes */
 	uint32_t claimant; /* the peer's in its SRQ, or UD: the QP's in the peer's queue; 0: none */
 	uint32_t is_srq;   /* 1: that queue is an SRQ */
 	uint32_t rq_max_sge;
-	uint32_t rq_pd;				  /* of the receive buffers */
+	uint32_t rq_pd;		  /* of the receive buffers */
+	uint32_t recv_data_slots; /* of the peer's receive CQ; 0: what a message brings is placed */
+	uint32_t reserved;
 	struct simhca_mem_ref send_cq, send_ring; /* of the sender's context memory */
 	uint64_t qp_size, cq_size, rq_size;	  /* bytes of the segments */
 	uint64_t state;				  /* offset in the first */
-	uint64_t recv_cq, recv_ring;		  /* in the second */
+	uint64_t recv_cq, recv_ring, recv_data;	  /* in the second */
 	uint64_t rq, claims;			  /* in the third */
 	uint64_t recv_channel, send_channel;	  /* inodes; 0: no descriptor of it comes */
 	uint64_t recv_event, send_event;	  /* the records of the two CQs' events */

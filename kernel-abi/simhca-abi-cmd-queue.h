@@ -35,6 +35,9 @@ struct simhca_create_cq_reply {
 	uint32_t renew;		     /* 1: of a CQ that was resized: RENEW_QUEUE is to follow */
 	struct simhca_mem_ref state; /* struct simhca_cq_mem */
 	struct simhca_mem_ref ring;  /* struct simhca_cqe [entries] */
+	struct simhca_mem_ref data;  /* SIMHCA_CQ_DATA [data_slots]; stays there in a resize */
+	uint32_t data_slots;	     /* 0: it has none */
+	uint32_t reserved;
 };
 
 /* RESIZE_CQ: the CQEs not yet consumed keep their indices; the reply is create_cq's. */

@@ -165,7 +165,11 @@ static inline uint64_t simhca_page_list_sum(const uint64_t *pages, uint32_t coun
 struct simhca_recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
-	uint32_t reserved;
+	/*
+	 * Of a queue that several consume from: what its completion has as wqe_index. Not 0: the
+	 * data of a small SEND may stay in the CQ (SIMHCA_CQE_IN_CQ).
+	 */
+	uint32_t record;
 };
 SIMHCA_ABI_SIZE(struct simhca_recv_wqe, 16);
 
@@ -195,11 +199,17 @@ static inline uint32_t simhca_recv_stride(uint32_t max_sge)
 }
 
 /*
- * Where an RQ has slot data, each slot ends with room for the data of a small SEND, on a cache line
- * of its own. If the CQE says in_slot they are there, and who polls it copies them to the receive's
- * first buffer; ConnectX calls that scatter to CQE.
+ * What a small SEND brings may wait for who polls, who copies it to the receive's first buffer; ConnectX
+ * calls that scatter to CQE. Where it is, CQEs say: enum simhca_cqe_data.
+ *
+ * The device leaves it in the receive's slot of an RQ that has slot data: each slot ends with room for
+ * them, on a cache line of its own. Programs leave it beside the ring of the CQ: that of CQE i is in slot
+ * i modulo the number of slots, if fewer CQEs than that wait. A datagram's begins with the header, as in
+ * the buffer.
  */
-#define SIMHCA_SLOT_DATA 64u
+#define SIMHCA_SLOT_DATA 64u	   /* bytes of the message, at most */
+#define SIMHCA_CQ_DATA 128u	   /* bytes of a slot beside a CQ's ring */
+#define SIMHCA_CQ_DATA_SLOTS 2048u /* at most; a power of two */
 
 static inline uint32_t simhca_recv_stride_with_data(uint32_t max_sge)
 {
@@ -225,6 +235,13 @@ enum simhca_cqe_flags {
 	SIMHCA_CQE_SOLICITED = 1 << 5, /* the sender asked for an event */
 	SIMHCA_CQE_CSUM_OK = 1 << 6,   /* a frame: its IPv4 and TCP or UDP checksums are right */
 	SIMHCA_CQE_SRQ_CQ = 1 << 7,    /* an XRC or tag-matching SRQ's: see wqe_index */
+};
+
+/* Where the data of a receive are. */
+enum simhca_cqe_data {
+	SIMHCA_CQE_IN_PLACE = 0,
+	SIMHCA_CQE_IN_WQE = 1, /* in the slot of the receive WQE */
+	SIMHCA_CQE_IN_CQ = 2,  /* beside the CQ's ring */
 };
 
 /* What a completion says of tag matching; the values of enum ibv_wc_flags, shifted. */
@@ -297,7 +314,7 @@ struct simhca_cqe {
 	/*
 	 * Send: the ring index of the WQE; all up to it are done. With SRQ_CQ: the SRQ's number,
 	 * for the QP may be another CQ's, or none that this context knows. TM_MATCH: low half of
-	 * the tag.
+	 * the tag. Other receives: the WQE's record.
 	 */
 	uint32_t wqe_index;
 	uint8_t opcode; /* enum simhca_wc_opcode */
@@ -317,7 +334,7 @@ struct simhca_cqe {
 	};
 	uint8_t dlid_path_bits;
 	uint8_t tm_flags; /* enum simhca_cqe_tm_flags */
-	uint8_t in_slot;  /* 1: the data lie in the slot of the receive WQE (SIMHCA_SLOT_DATA) */
+	uint8_t in_slot;  /* enum simhca_cqe_data */
 	uint8_t reserved;
 	_Atomic uint32_t seq;
 };

@@ -50,10 +50,10 @@ static inline void simhca_responder_did(struct simhca_responder *resp, struct si
 		resp->msn = simhca_psn_add(resp->msn, 1);
 }
 
-/* The CQE of a receive that a packet completes well. */
+/* The CQE of a receive, with the WQE's ID and record, that a packet completes well. */
 static inline struct simhca_cqe simhca_cqe_of_receive(const struct simhca_packet *packet,
-						      uint64_t wr_id, uint32_t qpn, uint64_t bytes,
-						      bool infiniband)
+						      uint64_t wr_id, uint32_t record, uint32_t qpn,
+						      uint64_t bytes, bool infiniband)
 {
 	bool has_grh = packet->transport == SIMHCA_QPT_UD && packet->av->is_global;
 
@@ -62,6 +62,7 @@ static inline struct simhca_cqe simhca_cqe_of_receive(const struct simhca_packet
 		.qpn = qpn,
 		.src_qpn = packet->src_qpn,
 		.byte_len = (uint32_t)bytes,
+		.wqe_index = record,
 		.imm_or_rkey = packet->has_imm || packet->has_inv ? packet->imm_or_rkey : 0,
 		.opcode = packet->op == SIMHCA_PKT_WRITE ? SIMHCA_WC_RECV_RDMA_WITH_IMM
 							 : SIMHCA_WC_RECV,

@@ -117,23 +117,10 @@ static int look(const struct simhca_step *step, uint32_t peer_state, struct held
 	return DONE;
 }
 
-/* The data stay in the receive's slot until the peer polls (scatter to CQE). */
-static bool copy_to_slot(const struct simhca_step_message *msg)
-{
-	char *to = msg->slot;
-
-	simhca_store();
-	for (int i = 0; i < msg->own.count; to += msg->own.iov[i++].iov_len)
-		memcpy(to, msg->own.iov[i].iov_base, msg->own.iov[i].iov_len);
-	return true;
-}
-
 static bool copy(const struct simhca_step *step, const struct simhca_step_message *msg)
 {
-	if (!msg->length)
+	if (!msg->length || msg->stay_in_cq)
 		return true;
-	if (msg->slot)
-		return copy_to_slot(msg);
 	return simhca_step_copy(step, &msg->own, &msg->there, msg->length,
 				simhca_step_is_read_like(msg));
 }
@@ -161,7 +148,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	uint64_t length;
 	uint32_t bytes;
 
-	msg->slot = NULL;
+	msg->stay_in_cq = false;
 	msg->own.mapped = false;
 	if (simhca_send_load(slot, qpc->max_send_sge, qpc->max_inline, &msg->wqe, &bytes) !=
 		    SIMHCA_REASON_NONE ||
@@ -199,15 +186,35 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	return DONE;
 }
 
+/* Bytes of the receive's memory that are before the data. */
+static uint64_t header_bytes(const struct simhca_step_message *msg)
+{
+	return msg->packet.transport == SIMHCA_QPT_UD ? SIMHCA_GRH_BYTES : 0;
+}
+
 /* Finds the memory of the receive, which a SEND needs. */
 static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_step_rights rights = { step->peer.rq_pd, step->peer.mm,
 						   SIMHCA_ACCESS_LOCAL_WRITE, false, false };
-	uint64_t header = msg->packet.transport == SIMHCA_QPT_UD ? SIMHCA_GRH_BYTES : 0;
 
-	return !is_send(msg) || simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge,
-						      header + msg->length, rights, &msg->there);
+	return !is_send(msg) ||
+	       simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge,
+				     header_bytes(msg) + msg->length, rights, &msg->there);
+}
+
+/*
+ * Whether the data may stay in the CQ. The poller copies them to the first SGE, by the address that it has
+ * posted. A quarter of the room is for those who reserve a CQE until this message has one.
+ */
+static bool may_stay(const struct simhca_step *step, const struct simhca_step_message *msg)
+{
+	const struct simhca_cq_view *cq = &step->peer.recv_cq;
+
+	return is_send(msg) && msg->length && msg->length <= SIMHCA_SLOT_DATA &&
+	       header_bytes(msg) + msg->length <= msg->recv.sge[0].length && !msg->there.mapped &&
+	       (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr &&
+	       simhca_cq_has_data(cq, simhca_cq_producer(cq) + cq->data_slots / 4);
 }
 
 /* The next of the peer's own receives. */
@@ -224,11 +231,7 @@ static int find_own(const struct simhca_step *step, const struct simhca_responde
 				       step->peer.rq_stride);
 	if (!simhca_recv_load(slot, step->peer.rq_max_sge, &msg->recv) || !finds_memory(step, msg))
 		return SIMHCA_SLOW_RECEIVE;
-	/* The poller copies to the first SGE, by the address that it has posted. */
-	if (is_send(msg) && step->peer.slot_data && msg->length &&
-	    msg->length <= SIMHCA_SLOT_DATA && msg->length <= msg->recv.sge[0].length &&
-	    !msg->there.mapped && (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr)
-		msg->slot = slot + step->peer.slot_data;
+	msg->stay_in_cq = step->peer.data_may_stay && may_stay(step, msg);
 	return DONE;
 }
 
@@ -262,6 +265,7 @@ int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *h
 			return SIMHCA_SLOW_RECEIVE;
 		if (!simhca_recv_take(&queue, head, step->peer.claimant, copy, &msg->recv))
 			continue;
+		msg->stay_in_cq = msg->recv.record && may_stay(step, msg);
 		*claim = simhca_srq_ci(head) + 1;
 		held->events |= reaches_limit(step, &queue);
 		return DONE;
@@ -420,14 +424,34 @@ static void advance(struct simhca_step *step, struct simhca_responder *resp,
 	}
 }
 
+void simhca_step_take_back(const struct simhca_step *step, struct simhca_step_held *held,
+			   uint32_t cqe_index)
+{
+	const struct simhca_step_events events = simhca_step_recv_events(step);
+
+	simhca_store();
+	simhca_cq_slot(events.cq, cqe_index)->qpn = SIMHCA_VOID_QPN;
+	simhca_cqe_publish(events.cq, cqe_index);
+	simhca_step_tell_to(step);
+	/* A poller may have found nothing because this one was not published. */
+	if (simhca_step_disarm(&events, cqe_index, SIMHCA_ARM_BITS))
+		simhca_step_notify(step, held, &events);
+}
+
 static int complete_receive(struct simhca_step *step, struct held *held,
 			    const struct simhca_step_message *msg)
 {
 	struct simhca_step_events events;
 	uint32_t cqe_index;
+	bool data_fit;
 
-	if (!simhca_step_write_receive(step, held->own->name, msg, msg->length, &cqe_index))
+	if (!simhca_step_reserve_receive(step, held->own->name, msg, &cqe_index, &data_fit))
 		return SIMHCA_SLOW_CQ;
+	if (__builtin_expect(!data_fit, 0)) {
+		simhca_step_take_back(step, held->own, cqe_index);
+		return SIMHCA_SLOW_CQ;
+	}
+	simhca_step_write_receive(step, msg, msg->length, &msg->own, cqe_index);
 	advance(step, &held->resp, msg);
 	if (!step->peer.claims)
 		held->resp.rq_ci++;

@@ -45,7 +45,7 @@ struct simhca_step_message {
 	uint64_t old;		     /* what an atomic has found */
 	struct simhca_step_list own; /* in this program's memory: what is sent, or where it goes */
 	struct simhca_step_list there; /* in the peer's memory */
-	char *slot; /* where short data stay until the peer polls; NULL: they are placed at once */
+	bool stay_in_cq; /* the data, until the peer polls; not: they are placed at once */
 	struct simhca_recv recv;
 };
 
@@ -180,6 +180,14 @@ int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *h
 		      struct simhca_step_message *msg, uint32_t *claim);
 /* Finds the peer's memory that an RDMA operation reads, writes to or changes: enum simhca_slow_reason. */
 int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_message *msg);
+/* The pieces of a list, one behind the other, to memory that has room for them. */
+static inline void simhca_step_gather(char *to, const struct simhca_step_list *list)
+{
+	simhca_store();
+	for (int i = 0; i < list->count; to += list->iov[i++].iov_len)
+		memcpy(to, list->iov[i].iov_base, list->iov[i].iov_len);
+}
+
 /* Copies all. False: some or none of it was copied, and nobody is told of it. */
 bool simhca_step_copy(const struct simhca_step *step, const struct simhca_step_list *own,
 		      const struct simhca_step_list *there, uint64_t bytes, bool read);
@@ -266,26 +274,41 @@ void simhca_step_took(struct simhca_step *step, uint64_t since_ns);
 
 bool simhca_step_has_room(const struct simhca_cq_view *cq);
 /*
- * Reserves and fills the CQE of the receive; bytes: of the message, as the receiver sees them. False:
- * no CQE could be reserved.
+ * Reserves the CQE of the receive. False: no CQE could be reserved. *data_fit: what stays in the CQ has
+ * room there. If not, as others have filled a quarter of that since the claim, the CQE is to be made void.
  */
-static inline bool simhca_step_write_receive(const struct simhca_step *step, uint32_t name,
-					     const struct simhca_step_message *msg, uint64_t bytes,
-					     uint32_t *cqe_index)
+static inline bool simhca_step_reserve_receive(const struct simhca_step *step, uint32_t name,
+					       const struct simhca_step_message *msg,
+					       uint32_t *cqe_index, bool *data_fit)
 {
+	const struct simhca_cq_view *cq = &step->peer.recv_cq;
+
+	if (!simhca_cqe_reserve(cq, name, cqe_index))
+		return false;
+	*data_fit = !msg->stay_in_cq || simhca_cq_has_data(cq, *cqe_index);
+	return true;
+}
+
+/* Fills it; bytes: of the message, as the receiver sees them; data: what stays in the CQ, if they do. */
+static inline void simhca_step_write_receive(const struct simhca_step *step,
+					     const struct simhca_step_message *msg, uint64_t bytes,
+					     const struct simhca_step_list *data,
+					     uint32_t cqe_index)
+{
+	const struct simhca_cq_view *cq = &step->peer.recv_cq;
 	struct simhca_cqe cqe = simhca_cqe_of_receive(
-		&msg->packet, msg->recv.wr_id,
+		&msg->packet, msg->recv.wr_id, msg->recv.record,
 		atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed), bytes,
 		step->device->port.link_layer == 1 /* InfiniBand */);
 
-	cqe.in_slot = msg->slot != NULL;
 	if (step->peer.is_srq)
 		cqe.flags |= SIMHCA_CQE_SRQ;
-	if (!simhca_cqe_reserve(&step->peer.recv_cq, name, cqe_index))
-		return false;
+	if (msg->stay_in_cq) {
+		cqe.in_slot = SIMHCA_CQE_IN_CQ;
+		simhca_step_gather(simhca_cq_data(cq, cqe_index), data);
+	}
 	simhca_store();
-	simhca_cqe_write(simhca_cq_slot(&step->peer.recv_cq, *cqe_index), &cqe);
-	return true;
+	simhca_cqe_write(simhca_cq_slot(cq, cqe_index), &cqe);
 }
 
 /* Likewise of the send, if it is signaled; and moves the requester past the message. */
@@ -318,6 +341,19 @@ static inline void simhca_step_notify(const struct simhca_step *step, struct sim
 	held->events |= !simhca_step_raise(step->fastpath, events);
 }
 
+/*
+ * Whose CQ may get an event, for the device; before one can be due. A datagram's requester has several
+ * such peers.
+ */
+static inline void simhca_step_tell_to(const struct simhca_step *step)
+{
+	simhca_store();
+	atomic_store_explicit(&step->fastpath->told_to, step->peer.qpn, memory_order_release);
+}
+
+/* The receive does not complete by this step: its CQE, which was reserved, is void. */
+void simhca_step_take_back(const struct simhca_step *step, struct simhca_step_held *held,
+			   uint32_t cqe_index);
 /* Publishes the CQE of the send, and raises the event that is due for it. */
 static inline void simhca_step_publish_send(struct simhca_step *step, struct simhca_step_held *held)
 {

@@ -29,7 +29,9 @@ struct datagram {
 	struct simhca_step *to;
 	struct simhca_step_message msg;
 	union simhca_gid sgid;
-	uint32_t cqe_index; /* of its receive */
+	uint8_t grh[SIMHCA_GRH_BYTES];
+	struct simhca_step_list whole; /* what comes to the receive's memory */
+	uint32_t cqe_index;	       /* of its receive */
 };
 
 /* ---------------------------------------------------------------------- before it begins */
@@ -171,23 +173,27 @@ static bool place(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
 	struct simhca_step_message *msg = &datagram->msg;
-	struct simhca_step_list own; /* large: only what is used is set */
-	uint8_t grh[SIMHCA_GRH_BYTES];
+	struct simhca_step_list *whole = &datagram->whole; /* large: only what is used is set */
 	uint64_t bytes = msg->length;
 
-	own.count = 0;
-	own.mapped = false;
-	if (msg->wqe.ud.av.is_global) {
+	whole->count = 0;
+	whole->mapped = false;
+	if (msg->wqe.ud.av.is_global)
 		simhca_grh_build(&msg->wqe.ud.av, &datagram->sgid, msg->length,
-				 step->device->port.link_layer == 1, grh);
-		own.iov[own.count++] = (struct iovec){ grh, sizeof(grh) };
-		bytes += sizeof(grh);
+				 step->device->port.link_layer == 1, datagram->grh);
+	else if (msg->stay_in_cq) /* who polls leaves these bytes of the buffer as they are */
+		memset(datagram->grh, 0, sizeof(datagram->grh));
+	if (msg->wqe.ud.av.is_global || msg->stay_in_cq) {
+		whole->iov[whole->count++] = (struct iovec){ datagram->grh, sizeof(datagram->grh) };
+		bytes += sizeof(datagram->grh);
 	} else {
 		skip(&msg->there, SIMHCA_GRH_BYTES);
 	}
-	memcpy(own.iov + own.count, msg->own.iov, (size_t)msg->own.count * sizeof(own.iov[0]));
-	own.count += msg->own.count;
-	return !bytes || simhca_step_copy(step, &own, &msg->there, bytes, false);
+	memcpy(whole->iov + whole->count, msg->own.iov,
+	       (size_t)msg->own.count * sizeof(whole->iov[0]));
+	whole->count += msg->own.count;
+	return !bytes || msg->stay_in_cq ||
+	       simhca_step_copy(step, whole, &msg->there, bytes, false);
 }
 
 /* Publishes the CQE of the receive; whether an event is due for it. */
@@ -196,23 +202,8 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
 
 	simhca_cqe_publish(events.cq, datagram->cqe_index);
-	simhca_store();
-	/* Before an event can be due, so that the device knows for whom. */
-	atomic_store_explicit(&datagram->to->fastpath->told_to, datagram->to->peer.qpn,
-			      memory_order_release);
+	simhca_step_tell_to(datagram->to);
 	return simhca_step_disarm(&events, datagram->cqe_index, matches);
-}
-
-/* The send got no CQE: makes that of the receive void. */
-static void take_back(const struct datagram *datagram, struct simhca_step_held *held)
-{
-	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
-
-	simhca_store();
-	simhca_cq_slot(&datagram->to->peer.recv_cq, datagram->cqe_index)->qpn = SIMHCA_VOID_QPN;
-	/* A poller may have found nothing because this one was not published. */
-	if (publish_receive(datagram, SIMHCA_ARM_BITS))
-		simhca_step_notify(datagram->to, held, &events);
 }
 
 static void count(const struct datagram *datagram)
@@ -248,7 +239,9 @@ static int carry(struct datagram *datagram, struct simhca_step_held *held)
 {
 	struct simhca_step *step = datagram->to;
 	struct simhca_step_message *msg = &datagram->msg;
+	const uint64_t bytes = SIMHCA_GRH_BYTES + msg->length;
 	int why = check(datagram);
+	bool data_fit;
 
 	if (why == DONE)
 		why = claim(step, held, msg);
@@ -256,11 +249,12 @@ static int carry(struct datagram *datagram, struct simhca_step_held *held)
 		return why;
 	if (!place(datagram))
 		return SIMHCA_SLOW_COPY;
-	if (!simhca_step_write_receive(step, held->name, msg, SIMHCA_GRH_BYTES + msg->length,
-				       &datagram->cqe_index))
+	if (!simhca_step_reserve_receive(step, held->name, msg, &datagram->cqe_index, &data_fit))
 		return SIMHCA_SLOW_CQ;
-	if (!simhca_step_complete(step, held, msg)) {
-		take_back(datagram, held);
+	if (data_fit)
+		simhca_step_write_receive(step, msg, bytes, &datagram->whole, datagram->cqe_index);
+	if (!data_fit || !simhca_step_complete(step, held, msg)) {
+		simhca_step_take_back(step, held, datagram->cqe_index);
 		return SIMHCA_SLOW_CQ;
 	}
 	complete(datagram, held);

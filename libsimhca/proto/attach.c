@@ -342,7 +342,7 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 		reply->rq_stride = peer->rq_stride;
 		reply->rq_max_sge = peer->qpc->max_recv_sge;
 		reply->rq_pd = peer->qpc->pd;
-		reply->slot_data = peer->slot_data;
+		reply->data_may_stay = peer->slot_data != 0;
 		reply->rq = peer->rq_ref.offset;
 		reply->claims = peer->claims_ref.offset;
 		return simhca_context_segment(peer->context, peer->mem_ref.segment,
@@ -401,6 +401,8 @@ int simhca_attach_peer(struct simhca_context *context, const struct simhca_mm *m
 		.state = peer->mem_ref.offset,
 		.recv_cq = peer->recv_cq->mem_ref.offset,
 		.recv_ring = peer->recv_cq->ring_ref.offset,
+		.recv_data = peer->recv_cq->data_ref.offset,
+		.recv_data_slots = peer->recv_cq->view.data_slots,
 		.recv_channel = peer->recv_cq->channel,
 		.send_channel = qp->send_cq->channel,
 		.recv_event = peer->recv_cq->user_handle.element,

@@ -312,7 +312,20 @@ static uint64_t ring_bytes(uint32_t entries)
 	return (uint64_t)entries * sizeof(struct simhca_cqe);
 }
 
-/* Its state and its ring, in one segment. 0 or -errno. */
+static uint64_t data_bytes(const struct simhca_cq *cq)
+{
+	return (uint64_t)cq->view.data_slots * SIMHCA_CQ_DATA;
+}
+
+/* Data may stay there if peers have the CQ, and nobody writes over what was not read. */
+static uint32_t data_slots(const struct simhca_cq *cq)
+{
+	if (!cq->context->device->config.slot_data || cq->view.stamped || cq->view.overruns)
+		return 0;
+	return cq->view.entries < SIMHCA_CQ_DATA_SLOTS ? cq->view.entries : SIMHCA_CQ_DATA_SLOTS;
+}
+
+/* Its state, its ring and the data, in one segment. 0 or -errno. */
 static int alloc(struct simhca_cq *cq, struct simhca_why *why)
 {
 	struct simhca_context *context = cq->context;
@@ -321,8 +334,10 @@ static int alloc(struct simhca_cq *cq, struct simhca_why *why)
 	int ret;
 
 	cq->shared.is_whole = cq->view.entries <= MOST_FOR_FAST_PATH;
-	ret = simhca_context_place(context, sizeof(*cq->view.mem) + bytes + 2 * SIMHCA_CONTEXT_UNIT,
-				   cq->shared.is_whole, &cq->shared.segment, &segment, why);
+	cq->view.data_slots = data_slots(cq);
+	ret = simhca_context_place(
+		context, sizeof(*cq->view.mem) + bytes + data_bytes(cq) + 3 * SIMHCA_CONTEXT_UNIT,
+		cq->shared.is_whole, &cq->shared.segment, &segment, why);
 	if (ret)
 		return ret;
 	cq->view.mem =
@@ -331,7 +346,14 @@ static int alloc(struct simhca_cq *cq, struct simhca_why *why)
 		return -ENOMEM;
 	memset(cq->view.mem, 0, sizeof(*cq->view.mem));
 	cq->view.ring = simhca_context_alloc_in(context, segment, bytes, &cq->ring_ref);
-	return cq->view.ring ? 0 : -ENOMEM;
+	if (!cq->view.ring)
+		return -ENOMEM;
+	if (!cq->shared.segment) /* no peer has it */
+		cq->view.data_slots = 0;
+	if (!cq->view.data_slots)
+		return 0;
+	cq->view.data = simhca_context_alloc_in(context, segment, data_bytes(cq), &cq->data_ref);
+	return cq->view.data ? 0 : -ENOMEM;
 }
 
 static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
@@ -342,6 +364,8 @@ static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
 	reply->entries = cq->view.entries;
 	reply->state = cq->mem_ref;
 	reply->ring = cq->ring_ref;
+	reply->data = cq->data_ref;
+	reply->data_slots = cq->view.data_slots;
 }
 
 static int check_cqe(const struct simhca_context *context, uint32_t cqe, struct simhca_why *why)
@@ -386,6 +410,8 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	fill_reply(cq, reply->handle, reply);
 	return 0;
 fail:
+	if (cq->view.data)
+		simhca_context_free(context, &cq->data_ref, data_bytes(cq));
 	if (cq->view.ring)
 		simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
 	if (cq->view.mem)
@@ -542,6 +568,8 @@ static struct simhca_cq_view renewed(const struct simhca_cq *cq)
 	view.mem = (struct simhca_cq_mem *)(cq->shared.spare.base + cq->mem_ref.offset);
 	if (cq->shared.segment)
 		view.ring = (struct simhca_cqe *)(cq->shared.spare.base + cq->ring_ref.offset);
+	if (view.data)
+		view.data = (char *)(cq->shared.spare.base + cq->data_ref.offset);
 	return view;
 }
 
@@ -566,6 +594,20 @@ static void renew_cqe(const struct simhca_cqe *from, struct simhca_cqe *to, uint
 		return;
 	to->qpn = SIMHCA_VOID_QPN;
 	atomic_store_explicit(&to->seq, index + 1, memory_order_release);
+}
+
+/* What waits beside the ring; end: behind the last CQE that waits. */
+static void copy_data(const struct simhca_cq *cq, const struct simhca_cq_view *to, uint32_t end)
+{
+	uint64_t data[SIMHCA_CQ_DATA / sizeof(uint64_t)];
+
+	for (uint32_t i = cq->renewal.ci; i != end && i - cq->renewal.ci < cq->view.data_slots;
+	     i++) {
+		if (simhca_cq_slot(to, i)->in_slot != SIMHCA_CQE_IN_CQ)
+			continue;
+		simhca_words_get(data, simhca_cq_data(&cq->view, i), sizeof(data));
+		simhca_words_put(simhca_cq_data(to, i), data, sizeof(data));
+	}
 }
 
 /* A part of what waits; true: that was all. */
@@ -616,6 +658,7 @@ int simhca_cq_move(struct simhca_cq *cq, struct simhca_why *why)
 		pthread_mutex_unlock(&cq->lock);
 		return -ERESTART;
 	}
+	copy_data(cq, &to, cq->renewal.next);
 	simhca_cq_go_on(&to, cq->renewal.next); /* R2 */
 	atomic_store(&to.mem->overrun, cq->overrun);
 	arm = atomic_load(&cq->view.mem->arm);
@@ -678,6 +721,8 @@ int simhca_destroy_cq(struct simhca_context *context, uint32_t handle, struct si
 	simhca_number_release(&context->device->cqns, cq->number);
 	simhca_context_drop_spare(context, &cq->shared.spare);
 	simhca_context_free(context, &cq->ring_ref, ring_bytes(cq->view.entries));
+	if (cq->view.data)
+		simhca_context_free(context, &cq->data_ref, data_bytes(cq));
 	simhca_context_free(context, &cq->mem_ref, sizeof(*cq->view.mem));
 	pthread_mutex_destroy(&cq->lock);
 	free(cq);

@@ -42,7 +42,7 @@ struct simhca_cq {
 	struct simhca_user_handle user_handle;
 	uint64_t channel;
 	uint32_t users;
-	struct simhca_mem_ref mem_ref, ring_ref;
+	struct simhca_mem_ref mem_ref, ring_ref, data_ref;
 	struct simhca_cq_move move;
 	bool moved; /* that has to be answered yet */
 	struct simhca_rest rest;

@@ -86,11 +86,14 @@ static uint32_t flush_message(struct simhca_qp *qp)
 		.status = SIMHCA_WC_WR_FLUSH_ERR,
 		.flags = SIMHCA_CQE_RECV,
 	};
+	struct simhca_recv_wqe recv;
 
 	qp->resp.in_message = false;
 	if (!qp->resp.have_recv)
 		return 0;
-	cqe.wr_id = simhca_recv_id(qp);
+	recv = simhca_recv_header(qp);
+	cqe.wr_id = recv.wr_id;
+	cqe.wqe_index = recv.record;
 	simhca_recv_done(qp);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
@@ -114,10 +117,11 @@ static uint32_t flush_rq(struct simhca_qp *qp)
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
 	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_consume(qp) == SIMHCA_CONSUME_OK;
 	     i++) {
-		uint64_t wr_id = simhca_recv_id(qp);
+		const struct simhca_recv_wqe recv = simhca_recv_header(qp);
 
 		simhca_recv_done(qp);
-		simhca_flush_cqe(qp->recv_cq, qp, wr_id, SIMHCA_WC_RECV, 0, SIMHCA_CQE_RECV);
+		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, recv.record,
+				 SIMHCA_CQE_RECV);
 		count++;
 	}
 	return count;

@@ -11,15 +11,18 @@ struct simhca_cqe simhca_recv_cqe(struct simhca_request *request, enum simhca_wc
 				  enum simhca_reason reason, uint64_t bytes)
 {
 	struct simhca_qp *qp = request->qp;
-	struct simhca_cqe cqe = simhca_cqe_of_receive(request->packet, simhca_recv_id(qp), qp->qpn,
-						      bytes, qp->device->config.infiniband);
+	const struct simhca_recv_wqe recv = simhca_recv_header(qp);
+	struct simhca_cqe cqe =
+		simhca_cqe_of_receive(request->packet, recv.wr_id, recv.record, qp->qpn, bytes,
+				      qp->device->config.infiniband);
 
 	cqe.vendor_err = reason;
 	cqe.status = (uint8_t)status;
 	if (status != SIMHCA_WC_SUCCESS)
 		cqe.flags &= (uint8_t)~SIMHCA_CQE_INV;
-	cqe.in_slot = qp->responder.in_slot && request->packet->op == SIMHCA_PKT_SEND &&
-		      status == SIMHCA_WC_SUCCESS;
+	if (qp->responder.in_slot && request->packet->op == SIMHCA_PKT_SEND &&
+	    status == SIMHCA_WC_SUCCESS)
+		cqe.in_slot = SIMHCA_CQE_IN_WQE;
 	simhca_recv_done(qp);
 	if (status == SIMHCA_WC_SUCCESS) {
 		simhca_count(qp, SIMHCA_COUNTS_RECV, 1, bytes);

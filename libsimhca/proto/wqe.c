@@ -97,12 +97,12 @@ enum simhca_consume simhca_rq_consume(struct simhca_qp *qp)
 			       : peek(qp);
 }
 
-uint64_t simhca_recv_id(const struct simhca_qp *qp)
+struct simhca_recv_wqe simhca_recv_header(const struct simhca_qp *qp)
 {
 	struct simhca_recv_wqe wqe;
 
 	memcpy(&wqe, recv_slot(qp), sizeof(wqe));
-	return wqe.wr_id;
+	return wqe;
 }
 
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv)

@@ -26,8 +26,8 @@ static_assert(sizeof(struct simhca_send) <= SIMHCA_SEND_ROOM, "a worker has room
  * is claimed, and lies in recv_copy. Under resp_lock, as what follows.
  */
 enum simhca_consume simhca_rq_consume(struct simhca_qp *qp);
-/* The receive WQE of the message at hand: its wr_id; all of it, false: it is none any more. */
-uint64_t simhca_recv_id(const struct simhca_qp *qp);
+/* The receive WQE of the message at hand: its header; all of it, false: it is none any more. */
+struct simhca_recv_wqe simhca_recv_header(const struct simhca_qp *qp);
 bool simhca_recv_read(const struct simhca_qp *qp, struct simhca_recv *recv);
 /* Room for its data, in its slot; of a QP that has that. */
 void *simhca_slot_data(const struct simhca_qp *qp);

@@ -29,6 +29,8 @@ struct simhca_cq_view {
 	struct simhca_cq_mem *mem;
 	struct simhca_cqe *ring;
 	uint32_t entries, cqe;
+	char *data; /* of small messages: SIMHCA_CQ_DATA [data_slots]; NULL: it has no room for any */
+	uint32_t data_slots;
 	bool stamped;  /* with time stamps */
 	bool overruns; /* nobody looks whether a CQE was read */
 };
@@ -36,6 +38,12 @@ struct simhca_cq_view {
 static inline struct simhca_cqe *simhca_cq_slot(const struct simhca_cq_view *cq, uint32_t index)
 {
 	return &cq->ring[index & (cq->entries - 1)];
+}
+
+/* Room for the data that come with the CQE of that index, of a CQ that has any. */
+static inline char *simhca_cq_data(const struct simhca_cq_view *cq, uint32_t index)
+{
+	return cq->data + (size_t)(index & (cq->data_slots - 1)) * SIMHCA_CQ_DATA;
 }
 
 static inline _Atomic uint64_t *simhca_cq_claim(const struct simhca_cq_view *cq, uint32_t index)
@@ -66,6 +74,12 @@ static inline uint32_t simhca_cq_consumer(const struct simhca_cq_view *cq)
 static inline void simhca_cq_go_on(const struct simhca_cq_view *cq, uint32_t pi)
 {
 	atomic_store_explicit(&cq->mem->pi, pi, memory_order_relaxed);
+}
+
+/* Whether no CQE that waits, or is to be read, has the same room for its data as the one at that index. */
+static inline bool simhca_cq_has_data(const struct simhca_cq_view *cq, uint32_t index)
+{
+	return cq->data && simhca_cq_occupied(cq, index) < cq->data_slots;
 }
 
 /*

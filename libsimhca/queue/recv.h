@@ -12,6 +12,7 @@
 struct simhca_recv {
 	uint64_t wr_id;
 	uint32_t num_sge;
+	uint32_t record;
 	uint64_t length; /* of all SGEs */
 	struct simhca_sge sge[SIMHCA_MAX_SGE];
 };
@@ -35,6 +36,7 @@ static inline bool simhca_recv_load(const char *slot, uint32_t max_sge, struct s
 		return false;
 	recv->wr_id = wqe.wr_id;
 	recv->num_sge = wqe.num_sge;
+	recv->record = wqe.record;
 	simhca_copy_in(recv->sge, slot + sizeof(wqe), bytes);
 	/* A receive buffer may be larger than any message: only the sum matters. */
 	recv->length = simhca_gate_length(recv->sge, recv->num_sge);
@@ -43,7 +45,9 @@ static inline bool simhca_recv_load(const char *slot, uint32_t max_sge, struct s
 
 static inline void simhca_recv_save(char *copy, const struct simhca_recv *recv)
 {
-	struct simhca_recv_wqe wqe = { .wr_id = recv->wr_id, .num_sge = recv->num_sge };
+	struct simhca_recv_wqe wqe = { .wr_id = recv->wr_id,
+				       .num_sge = recv->num_sge,
+				       .record = recv->record };
 
 	memcpy(copy, &wqe, sizeof(wqe));
 	memcpy(copy + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));

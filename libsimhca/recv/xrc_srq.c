@@ -103,8 +103,8 @@ static void flush(struct simhca_qp *qp)
 	if (!srq && qp->resp.have_recv)
 		srq = find_srq(qp->device, qp->resp.srqn);
 	if (srq && qp->resp.have_recv)
-		simhca_flush_cqe(srq->cq, qp, simhca_recv_id(qp), SIMHCA_WC_RECV, srq->srqn,
-				 SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
+		simhca_flush_cqe(srq->cq, qp, simhca_recv_header(qp).wr_id, SIMHCA_WC_RECV,
+				 srq->srqn, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
 	qp->resp.have_recv = false;
 	if (qp->last_wqe_event_due) {
 		qp->last_wqe_event_due = false;

@@ -30,6 +30,15 @@ static int use_ring(struct shca_cq *cq, const struct simhca_create_cq_reply *rep
 	return 0;
 }
 
+/* It stays where it is when the ring moves, too. */
+static int map_data(struct shca_cq *cq, const struct simhca_create_cq_reply *reply)
+{
+	cq->data = shca_map(cq->ctx, &cq->own, &reply->data,
+			    (uint64_t)reply->data_slots * SIMHCA_CQ_DATA);
+	cq->data_mask = reply->data_slots - 1;
+	return cq->data ? 0 : errno;
+}
+
 /*
  * The device has a ring that the program cannot map, so nothing can be polled any more: who polls is
  * told (EIO), and does not read the ring that there was, as the device gives its memory away.
@@ -149,6 +158,8 @@ static struct shca_cq *create(struct shca_context *ctx, uint32_t cqe,
 	/* It stays where it is when the ring moves: who arms the CQ has no lock. */
 	cq->mem = shca_map(ctx, &cq->own, &reply.state, sizeof(*cq->mem));
 	err = cq->mem ? use_ring(cq, &reply) : errno;
+	if (!err && reply.data_slots)
+		err = map_data(cq, &reply);
 	if (err)
 		goto err_destroy;
 	if (channel)
@@ -617,8 +628,10 @@ static void void_cqes(struct shca_cq *cq, struct shca_qp *qp)
 	{
 		if (cqe->qpn != qp->vqp.qp.qp_num)
 			continue;
-		if (qp->srq && (cqe->flags & SIMHCA_CQE_SRQ))
+		if (qp->srq && (cqe->flags & SIMHCA_CQE_SRQ)) {
+			shca_rq_forget_record(&qp->srq->rq, cqe->wqe_index);
 			shca_srq_release(qp->srq);
+		}
 		cqe->qpn = SIMHCA_VOID_QPN;
 	}
 	skip_void_cqes(cq);

@@ -63,6 +63,7 @@ void shca_fastpath_offer(struct shca_context *ctx)
 struct part {
 	uint64_t offset, bytes;
 };
+#define PARTS 3
 
 static void close_window(const struct shca_window *window)
 {
@@ -70,15 +71,15 @@ static void close_window(const struct shca_window *window)
 		munmap(window->base, window->size);
 }
 
-/* So that both parts are seen, of a segment of that size. False: they do not lie in it. */
+/* So that all parts are seen, of a segment of that size. False: they do not lie in it. */
 static bool open_window(struct shca_window *window, int fd, uint64_t size,
-			const struct part part[2])
+			const struct part part[PARTS])
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t from = UINT64_MAX, to = 0;
 	void *base;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < PARTS; i++) {
 		const struct part *one = &part[i];
 
 		if (!one->bytes)
@@ -126,7 +127,7 @@ static bool map_segments(struct shca_attached *peer, const struct simhca_attach_
 	const struct {
 		struct shca_window *window;
 		uint64_t size;
-		struct part part[2];
+		struct part part[PARTS];
 	} maps[NUM_SEGMENTS] = {
 		{ &peer->qp,
 		  reply->qp_size,
@@ -135,7 +136,8 @@ static bool map_segments(struct shca_attached *peer, const struct simhca_attach_
 		  reply->cq_size,
 		  { { reply->recv_cq, sizeof(*peer->step.peer.recv_cq.mem) },
 		    { reply->recv_ring,
-		      (uint64_t)reply->recv_entries * sizeof(*peer->step.peer.recv_cq.ring) } } },
+		      (uint64_t)reply->recv_entries * sizeof(*peer->step.peer.recv_cq.ring) },
+		    { reply->recv_data, (uint64_t)reply->recv_data_slots * SIMHCA_CQ_DATA } } },
 		{ &peer->rq,
 		  reply->rq_size,
 		  { { reply->rq, (uint64_t)reply->rq_entries * reply->rq_stride },
@@ -162,7 +164,7 @@ static bool map_writers(struct shca_window *window, struct simhca_writing *writi
 	if (!which)
 		return true;
 	mapped = which <= SIMHCA_WRITERS &&
-		 open_window(window, **fds, size, (struct part[2]){ { 0, size } });
+		 open_window(window, **fds, size, (struct part[PARTS]){ { 0, size } });
 	simhca_call_close(*(*fds)++);
 	if (mapped) {
 		writing->there = (struct simhca_writers *)window->base;
@@ -182,7 +184,7 @@ static void find_receives(struct shca_attached *peer, const struct simhca_attach
 	step->peer.rq_stride = reply->rq_stride;
 	step->peer.rq_max_sge = reply->rq_max_sge;
 	step->peer.rq_pd = reply->rq_pd;
-	step->peer.slot_data = reply->slot_data;
+	step->peer.data_may_stay = reply->data_may_stay;
 	step->peer.claimant = reply->claimant;
 	step->peer.is_srq = reply->is_srq;
 	if (reply->claimant)
@@ -203,7 +205,10 @@ static bool map_peer(struct shca_qp *qp, struct shca_attached *peer,
 		.ring = seen_through(&peer->cq, reply->recv_ring),
 		.entries = reply->recv_entries,
 		.cqe = reply->recv_cqe,
+		.data_slots = reply->recv_data_slots,
 	};
+	if (reply->recv_data_slots)
+		step->peer.recv_cq.data = seen_through(&peer->cq, reply->recv_data);
 	step->peer.qpc =
 		qp->qpc - SIMHCA_QPN_SLOT(qp->vqp.qp.qp_num) + SIMHCA_QPN_SLOT(reply->peer);
 	step->peer.fastpath_epoch = reply->peer_fastpath_epoch;

@@ -93,6 +93,7 @@ static bool flush_recv(struct shca_qp *qp, struct simhca_cqe *cqe)
 		return false;
 	fill_cqe(cqe, qp->vqp.qp.qp_num, wqe->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV;
+	cqe->wqe_index = wqe->record;
 	return true;
 }
 
@@ -108,7 +109,7 @@ static bool flush_srq(struct shca_srq *srq, uint32_t qpn, struct simhca_cqe *cqe
 		return false;
 	fill_cqe(cqe, qpn, wqe->wr_id, SIMHCA_WC_RECV);
 	cqe->flags = SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | (srq->vsrq.cq ? SIMHCA_CQE_SRQ_CQ : 0);
-	cqe->wqe_index = srq->vsrq.srq_num;
+	cqe->wqe_index = srq->vsrq.cq ? srq->vsrq.srq_num : wqe->record;
 	return true;
 }
 

@@ -78,17 +78,66 @@ static inline bool release_sends(struct shca_sq *sq, uint32_t wqe_index)
 	return true;
 }
 
+/*
+ * Whether the buffer's region is there. A program that has deregistered it may have freed the memory, which a
+ * NIC has written to before; what was to come there is lost.
+ */
+static inline bool is_registered(const struct shca_cq *cq, const struct shca_first_buffer *first)
+{
+	const struct simhca_devmem *dev = cq->ctx->dev;
+	const struct simhca_mpt *mpt =
+		(const struct simhca_mpt *)((const char *)dev + dev->mpt_offset) +
+		SIMHCA_KEY_INDEX(first->lkey);
+
+	return SIMHCA_KEY_INDEX(first->lkey) < SIMHCA_MPT_ENTRIES &&
+	       atomic_load_explicit(&mpt->state, memory_order_relaxed) == SIMHCA_MPT_MR &&
+	       atomic_load_explicit(&mpt->key, memory_order_relaxed) == first->lkey;
+}
+
 /* The receive's data, if they stayed in its slot. The slot is ours until the tail passes it. */
-static inline void copy_from_slot(const struct shca_rq *rq, uint32_t tail, uint32_t byte_len)
+static inline void copy_from_slot(const struct shca_cq *cq, const struct shca_rq *rq, uint32_t tail,
+				  uint32_t byte_len)
 {
 	const struct shca_first_buffer *first = &rq->first[tail & rq->mask];
 
-	memcpy((void *)(uintptr_t)first->addr,
-	       (const uint8_t *)shca_rq_wqe(rq, tail) + rq->slot_data,
-	       shca_gate_slot_data(byte_len, SIMHCA_SLOT_DATA, first->length));
+	if (is_registered(cq, first))
+		memcpy((void *)(uintptr_t)first->addr,
+		       (const uint8_t *)shca_rq_wqe(rq, tail) + rq->slot_data,
+		       shca_gate_slot_data(byte_len, SIMHCA_SLOT_DATA, first->length));
 }
 
-static inline bool release_recv(struct shca_rq *rq, const struct simhca_cqe *cqe)
+/*
+ * Likewise, if they stayed in the CQ, at the index that was polled last. A datagram's begin with room for a
+ * header, which has come with it or not.
+ */
+static inline void copy_from_cq(const struct shca_cq *cq, const struct simhca_cqe *cqe,
+				const struct shca_first_buffer *first, bool is_datagram)
+{
+	const uint8_t *data = cq->data + (size_t)((cq->ci - 1) & cq->data_mask) * SIMHCA_CQ_DATA;
+	uint32_t from = is_datagram && !(cqe->flags & SIMHCA_CQE_GRH) ? SIMHCA_GRH_BYTES : 0;
+	uint32_t end = shca_gate_slot_data(cqe->byte_len, SIMHCA_CQ_DATA, first->length);
+
+	if (end > from && is_registered(cq, first))
+		memcpy((char *)(uintptr_t)first->addr + from, data + from, end - from);
+}
+
+/* False: the data are said to be where there is no room for any, or of a receive that has no record. */
+static inline bool finish_record(struct shca_cq *cq, const struct shca_rq *rq,
+				 const struct simhca_cqe *cqe, bool is_datagram)
+{
+	struct shca_first_buffer *record = shca_rq_take_record(rq, cqe->wqe_index);
+
+	if (cqe->in_slot && (!record || !cq->data))
+		return false;
+	if (cqe->in_slot)
+		copy_from_cq(cq, cqe, record, is_datagram);
+	if (record)
+		shca_rq_drop_record(record);
+	return true;
+}
+
+static inline bool release_recv(const struct shca_cq *cq, struct shca_rq *rq,
+				const struct simhca_cqe *cqe)
 {
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed), next;
 
@@ -96,8 +145,12 @@ static inline bool release_recv(struct shca_rq *rq, const struct simhca_cqe *cqe
 				 atomic_load_explicit(&rq->posted, memory_order_relaxed),
 				 rq->max_wr, &next))
 		return false;
-	if (cqe->in_slot && rq->first)
-		copy_from_slot(rq, tail, cqe->byte_len);
+	if (cqe->in_slot && rq->first && !rq->several) {
+		if (cqe->in_slot == SIMHCA_CQE_IN_CQ && cq->data)
+			copy_from_cq(cq, cqe, &rq->first[tail & rq->mask], false);
+		else if (cqe->in_slot == SIMHCA_CQE_IN_WQE)
+			copy_from_slot(cq, rq, tail, cqe->byte_len);
+	}
 	atomic_store_explicit(&rq->tail, next, memory_order_release);
 	return true;
 }
@@ -144,9 +197,13 @@ static inline bool retire(struct shca_cq *cq, const struct simhca_cqe *cqe)
 	/* It also covers the unsignaled WQEs before it. */
 	if (!is_recv)
 		return release_sends(&qp->sq, cqe->wqe_index);
-	if (!qp->srq)
-		return release_recv(&qp->rq, cqe);
-	return (cqe->flags & SIMHCA_CQE_SRQ) && shca_srq_release(qp->srq);
+	if (__builtin_expect(!qp->srq && !qp->rq.several, 1))
+		return release_recv(cq, &qp->rq, cqe);
+	if (qp->srq && !(cqe->flags & SIMHCA_CQE_SRQ))
+		return false;
+	return finish_record(cq, qp->srq ? &qp->srq->rq : &qp->rq, cqe,
+			     qp->vqp.qp.qp_type == IBV_QPT_UD) &&
+	       (qp->srq ? shca_srq_release(qp->srq) : release_recv(cq, &qp->rq, cqe));
 }
 
 /*

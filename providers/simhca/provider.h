@@ -197,6 +197,8 @@ struct shca_cq {
 	uint32_t ci;	     /* CQEs consumed, of which mem->ci tells the device later */
 	uint32_t mask;	     /* entries - 1 */
 	struct simhca_cqe *ring;
+	const uint8_t *data; /* SIMHCA_CQ_DATA bytes for each of data_mask + 1 CQEs; or NULL */
+	uint32_t data_mask;
 	struct simhca_cq_mem *mem;
 	struct shca_segment own; /* that mem and the first ring lie in, if it is theirs alone */
 	const struct simhca_cqe *cur; /* the CQE that ibv_wc_read_*() read */
@@ -258,9 +260,15 @@ struct shca_sq {
 	uint32_t num_binds, room_for_binds;
 };
 
+/*
+ * A WQE's first buffer, to which the poller copies what a small SEND has left elsewhere. A peer that is
+ * attached can write over it in the ring.
+ */
 struct shca_first_buffer {
 	uint64_t addr;
-	uint32_t length;
+	uint32_t length, lkey;
+	/* Of a queue that several consume from: whether a receive that has not completed has the record. */
+	_Atomic uint32_t used;
 };
 
 /* A receive queue, of a QP or shared. */
@@ -277,10 +285,14 @@ struct shca_rq {
 	_Atomic uint32_t *pi; /* the device's view of head */
 	uint32_t slot_data;   /* bytes from the start of a slot to its data; 0: it has none */
 	/*
-	 * By slot, where data that lie in it go to: the WQE's first buffer, which a peer that
-	 * is attached can write over in the ring.
+	 * NULL: all data are placed. By slot; where several consume from the queue, the slot may be
+	 * posted to again before the receive in it has completed, so these are records that WQE and
+	 * CQE name by their number plus 1. What finds its record used has none. Of an SRQ that is
+	 * resized there are as many as before.
 	 */
 	struct shca_first_buffer *first;
+	uint32_t first_mask;
+	bool several;		   /* consume from it */
 	struct shca_context *lint; /* that looks at what is posted, or NULL */
 };
 
@@ -302,6 +314,7 @@ struct shca_qp {
 	uint32_t send_ops;	      /* bit n: enum simhca_wr_opcode n is allowed */
 	uint32_t pd;		      /* its handle */
 	uint8_t sig_all;	      /* SIMHCA_WQE_SIGNALED if every WR is signaled */
+	bool data_may_stay;	      /* of its receives, elsewhere than in their buffers */
 	struct shca_sq sq;
 	struct shca_rq rq;	       /* unused with an SRQ */
 	struct shca_srq *srq;	       /* or NULL */
@@ -662,6 +675,46 @@ static inline struct simhca_cqe *shca_cq_peek(const struct shca_cq *cq, uint32_t
 static inline void shca_cq_publish_ci(struct shca_cq *cq)
 {
 	atomic_store_explicit(&cq->mem->ci, cq->ci, memory_order_release);
+}
+
+/*
+ * What the poster has noted of a receive that has completed, by the number that its CQE has. It is the
+ * caller's until shca_rq_drop_record(). NULL: there is no such record, or nobody uses it.
+ */
+static inline struct shca_first_buffer *shca_rq_take_record(const struct shca_rq *rq,
+							    uint32_t record)
+{
+	uint32_t used = 1;
+
+	if (!rq->several || !rq->first || record - 1 > rq->first_mask)
+		return NULL;
+	/* acquire: the record was written before. Two pollers may be told of the same one. */
+	if (!atomic_compare_exchange_strong_explicit(&rq->first[record - 1].used, &used, 2,
+						     memory_order_acquire, memory_order_relaxed))
+		return NULL;
+	return &rq->first[record - 1];
+}
+
+/* release: the poller is done with it. */
+static inline void shca_rq_drop_record(struct shca_first_buffer *record)
+{
+	atomic_store_explicit(&record->used, 0, memory_order_release);
+}
+
+/* A receive has completed, and what came for it is of no use. */
+static inline void shca_rq_forget_record(const struct shca_rq *rq, uint32_t number)
+{
+	struct shca_first_buffer *record = shca_rq_take_record(rq, number);
+
+	if (record)
+		shca_rq_drop_record(record);
+}
+
+/* The receives that have records are gone. */
+static inline void shca_rq_drop_records(const struct shca_rq *rq)
+{
+	for (uint32_t i = 0; rq->several && rq->first && i <= rq->first_mask; i++)
+		shca_rq_drop_record(&rq->first[i]);
 }
 
 /*

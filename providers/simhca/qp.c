@@ -29,18 +29,20 @@ int shca_qp_map_queues(struct shca_qp *qp, const struct simhca_create_qp_reply *
 		qp->rq.mask = reply->rq_entries - 1;
 		qp->rq.stride = reply->rq_stride;
 	}
-	if (reply->slot_data) {
-		qp->rq.slot_data = reply->slot_data;
-		qp->rq.first = calloc(reply->rq_entries, sizeof(*qp->rq.first));
-		if (!qp->rq.first)
-			return ENOMEM;
-	}
+	qp->rq.slot_data = reply->slot_data;
 	qp->rq.pi = &qp->mem->rq_pi;
 	if (reply->claims.segment || reply->claims.offset) {
 		qp->claims = shca_map(qp->ctx, &qp->own, &reply->claims, sizeof(*qp->claims));
 		if (!qp->claims)
 			return errno;
 		qp->rq.pi = &qp->claims->pi;
+		qp->rq.several = true;
+	}
+	if (reply->slot_data || (qp->claims && qp->data_may_stay)) {
+		qp->rq.first = calloc(reply->rq_entries, sizeof(*qp->rq.first));
+		if (!qp->rq.first)
+			return ENOMEM;
+		qp->rq.first_mask = reply->rq_entries - 1;
 	}
 	qp->sq.max_wr = reply->max_send_wr;
 	qp->sq.max_sge = reply->max_send_sge;
@@ -225,6 +227,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		shca_say_create_qp(ctx, err, attr->qp_type,
 				   "send_ops_flags has operations that a QP of this type has not");
 	qp->ctx = ctx;
+	qp->data_may_stay = req.slot_data;
 	if (!err)
 		err = make(qp, &req, &reply, context, attr);
 	/* Memory of its own takes a descriptor, and without that the device has to carry all. */
@@ -456,6 +459,7 @@ void shca_qp_start_over(struct shca_qp *qp)
 	shca_unlock(&qp->sq.lock);
 	shca_lock(&qp->rq.lock);
 	qp->rq.head = 0;
+	shca_rq_drop_records(&qp->rq);
 	shca_unlock(&qp->rq.lock);
 }
 

@@ -29,6 +29,17 @@ static int adopt(struct shca_context *ctx, struct shca_srq *srq,
 	return 0;
 }
 
+/* What an SRQ that completes in its own CQ gets is the device's to place. */
+static int make_records(struct shca_context *ctx, struct shca_srq *srq)
+{
+	if (ctx->no_slot_data || srq->vsrq.srq_type != IBV_SRQT_BASIC)
+		return 0;
+	srq->rq.first = calloc(srq->rq.mask + 1, sizeof(*srq->rq.first));
+	srq->rq.first_mask = srq->rq.mask;
+	srq->rq.several = true;
+	return srq->rq.first ? 0 : ENOMEM;
+}
+
 static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 {
 	struct ibv_pd *pd = attr->pd;
@@ -64,11 +75,13 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_SRQ, &req, &reply);
 	if (err)
 		goto err_free;
+	srq->vsrq.srq_type = attr->srq_type;
 	err = adopt(ctx, srq, &reply);
+	if (!err)
+		err = make_records(ctx, srq);
 	if (err)
 		goto err_destroy;
 
-	srq->vsrq.srq_type = attr->srq_type;
 	srq->vsrq.srq_num = reply.srqn;
 	ibv_srq->context = pd->context;
 	ibv_srq->srq_context = attr->srq_context;
@@ -86,6 +99,7 @@ err_destroy:
 	shca_destroy(ctx, SIMHCA_CMD_DESTROY_SRQ, reply.handle, NULL);
 	shca_say_no_descriptor(ctx, SIMHCA_CMD_CREATE_SRQ, err);
 	shca_unmap(&srq->own);
+	free(srq->rq.first);
 err_free:
 	shca_home_free(srq->home, srq);
 	return shca_null(err);
@@ -219,6 +233,7 @@ int shca_destroy_srq(struct ibv_srq *ibv_srq)
 	shca_await_acks(ctx, "ibv_destroy_srq()", srq->vsrq.srq_num, &ibv_srq->mutex,
 			&ibv_srq->cond, &ibv_srq->events_completed, events.async_events);
 	shca_unmap(&srq->own);
+	free(srq->rq.first);
 	shca_home_free(srq->home, srq);
 	return 0;
 }

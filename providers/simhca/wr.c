@@ -119,6 +119,24 @@ int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_sen
 	return shca_result(err);
 }
 
+static void note_first_buffer(struct shca_rq *rq, struct simhca_recv_wqe *wqe,
+			      const struct ibv_recv_wr *wr)
+{
+	const uint32_t number = rq->head & rq->first_mask;
+	struct shca_first_buffer *first = &rq->first[number];
+
+	/* Acquire: the poller is done with the record. */
+	if (atomic_load_explicit(&first->used, memory_order_acquire))
+		return;
+	first->addr = wr->num_sge ? wr->sg_list[0].addr : 0;
+	first->length = wr->num_sge ? wr->sg_list[0].length : 0;
+	first->lkey = wr->num_sge ? wr->sg_list[0].lkey : 0;
+	if (!rq->several)
+		return;
+	atomic_store_explicit(&first->used, 1, memory_order_release);
+	wqe->record = number + 1;
+}
+
 static int push_recv(struct shca_rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct simhca_recv_wqe *wqe;
@@ -133,14 +151,11 @@ static int push_recv(struct shca_rq *rq, const struct ibv_recv_wr *wr)
 	wqe = shca_rq_wqe(rq, rq->head);
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = (uint32_t)num_sge;
-	wqe->reserved = 0;
+	wqe->record = 0;
 	if (num_sge)
 		memcpy(wqe + 1, wr->sg_list, num_sge * sizeof(*wr->sg_list));
 	if (rq->first)
-		rq->first[rq->head & rq->mask] = (struct shca_first_buffer){
-			.addr = num_sge ? wr->sg_list[0].addr : 0,
-			.length = num_sge ? wr->sg_list[0].length : 0,
-		};
+		note_first_buffer(rq, wqe, wr);
 	rq->head++;
 	return 0;
 }

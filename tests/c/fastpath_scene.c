@@ -167,7 +167,7 @@ struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 	step.peer.rq_stride = reply.rq_stride;
 	step.peer.rq_max_sge = reply.rq_max_sge;
 	step.peer.rq_pd = reply.rq_pd;
-	step.peer.slot_data = reply.slot_data;
+	step.peer.data_may_stay = reply.data_may_stay;
 	step.peer.claimant = reply.claimant;
 	step.peer.is_srq = reply.is_srq;
 	step.peer.claims = peer->qp->claims;
@@ -178,7 +178,9 @@ struct simhca_step fastpath_attach_to(struct side *side, struct side *peer)
 	step.peer.recv_cq = (struct simhca_cq_view){ .mem = peer->recv_cq->state,
 						     .ring = peer->recv_cq->ring,
 						     .entries = reply.recv_entries,
-						     .cqe = reply.recv_cqe };
+						     .cqe = reply.recv_cqe,
+						     .data = (char *)(uintptr_t)peer->recv_cq->data,
+						     .data_slots = reply.recv_data_slots };
 	step.send_notify.fd = step.peer.recv_notify.fd = -1;
 	step.peer.fastpath_epoch = reply.peer_fastpath_epoch;
 	step.peer.mm = reply.peer_mm;

@@ -281,12 +281,19 @@ struct cq {
 	uint32_t entries;
 	struct simhca_cq_mem *state;
 	struct simhca_cqe *ring;
+	const uint8_t *data; /* or NULL */
+	uint32_t data_slots;
 	uint32_t ci;
 	_Atomic unsigned int events;		    /* completion events received */
 	void (*on_event)(struct cq *cq, void *arg); /* called from the engine, if set */
 	void *on_event_arg;
 };
 
+/*
+ * As the provider does: whoever posts a receive to a queue that several consume from notes its first
+ * buffer, under the number that this returns; and cq_poll() copies to it what stayed in the CQ.
+ */
+uint32_t record_new(const struct simhca_sge *sges, uint32_t num_sge, bool datagram);
 struct cq *cq_new(struct client *client, uint32_t cqe);
 struct cq *cq_new_flags(struct client *client, uint32_t cqe, uint32_t flags);
 int cq_resize(struct cq *cq, uint32_t cqe);
@@ -318,6 +325,7 @@ struct srq {
 	struct simhca_srq_mem *state;
 	uint8_t *ring;
 	uint32_t pi;
+	bool has_records; /* its receives' data may stay in the CQ */
 };
 
 /* WQEs consumed; an engine may be at work. */

@@ -28,6 +28,9 @@ struct cq *cq_new_flags(struct client *client, uint32_t cqe, uint32_t flags)
 	cq->entries = reply.entries;
 	cq->state = client_at(client, &reply.state);
 	cq->ring = client_at(client, &reply.ring);
+	cq->data_slots = reply.data_slots;
+	if (cq->data_slots)
+		cq->data = client_at(client, &reply.data);
 	return cq;
 }
 
@@ -63,6 +66,39 @@ void cq_arm(struct cq *cq, uint32_t bits)
 	} while (!atomic_compare_exchange_weak(&cq->state->arm, &old, now));
 }
 
+#define RECORDS 65536u
+
+static struct {
+	_Atomic uint32_t count;
+	struct {
+		uint8_t *addr;
+		uint32_t length;
+		bool datagram;
+	} one[RECORDS];
+} records;
+
+uint32_t record_new(const struct simhca_sge *sges, uint32_t num_sge, bool datagram)
+{
+	uint32_t number = atomic_fetch_add(&records.count, 1) % RECORDS;
+
+	records.one[number].addr = num_sge ? (uint8_t *)(uintptr_t)sges[0].addr : NULL;
+	records.one[number].length = num_sge ? sges[0].length : 0;
+	records.one[number].datagram = datagram;
+	return number + 1;
+}
+
+static void take_data(const struct cq *cq, const struct simhca_cqe *cqe)
+{
+	const uint8_t *data = cq->data + cq->ci % cq->data_slots * SIMHCA_CQ_DATA;
+	uint32_t number = cqe->wqe_index - 1, from = 0;
+
+	assert_true(number < RECORDS && cqe->byte_len <= SIMHCA_CQ_DATA);
+	assert_true(cqe->byte_len <= records.one[number].length);
+	if (records.one[number].datagram && !(cqe->flags & SIMHCA_CQE_GRH))
+		from = SIMHCA_GRH_BYTES;
+	memcpy(records.one[number].addr + from, data + from, cqe->byte_len - from);
+}
+
 bool cq_poll(struct cq *cq, struct simhca_cqe *cqe)
 {
 	struct simhca_cqe *slot = &cq->ring[cq->ci & (cq->entries - 1)];
@@ -71,6 +107,8 @@ bool cq_poll(struct cq *cq, struct simhca_cqe *cqe)
 	if (atomic_load_explicit(&slot->seq, memory_order_acquire) != cq->ci + 1)
 		return false;
 	memcpy(cqe, slot, offsetof(struct simhca_cqe, seq));
+	if (cqe->in_slot == SIMHCA_CQE_IN_CQ && cqe->qpn != SIMHCA_VOID_QPN)
+		take_data(cq, cqe);
 	cq->ci++;
 	/* release: the slot may be written again only after it was read. */
 	atomic_store_explicit(&cq->state->ci, cq->ci, memory_order_release);

@@ -27,6 +27,7 @@ static struct srq *make_srq(struct client *client, struct simhca_create_srq_req 
 	if (simhca_create_srq(client->context, &req, &reply, &why))
 		fail_msg("create_srq: %s", why.text);
 	srq->client = client;
+	srq->has_records = req.type == SIMHCA_SRQT_BASIC;
 	srq_take_reply(srq, &reply);
 	return srq;
 }
@@ -80,9 +81,9 @@ int srq_modify(struct srq *srq, uint32_t mask, uint32_t max_wr, uint32_t limit)
 }
 
 static void write_recv(uint8_t *slot, uint64_t wr_id, const struct simhca_sge *sges,
-		       uint32_t num_sge)
+		       uint32_t num_sge, uint32_t record)
 {
-	struct simhca_recv_wqe header = { .wr_id = wr_id, .num_sge = num_sge };
+	struct simhca_recv_wqe header = { .wr_id = wr_id, .num_sge = num_sge, .record = record };
 
 	memcpy(slot, &header, sizeof(header));
 	if (num_sge)
@@ -94,7 +95,7 @@ void srq_recv(struct srq *srq, uint64_t wr_id, const struct simhca_sge *sges, ui
 	assert_true(num_sge <= srq->max_sge);
 	assert_true(srq->pi - srq_ci_of(srq) < srq->max_wr);
 	write_recv(srq->ring + (size_t)(srq->pi & (srq->entries - 1)) * srq->stride, wr_id, sges,
-		   num_sge);
+		   num_sge, srq->has_records ? record_new(sges, num_sge, false) : 0);
 	atomic_store_explicit(&srq->state->pi, ++srq->pi, memory_order_release);
 }
 
@@ -440,7 +441,7 @@ void qp_recv(struct qp *qp, uint64_t wr_id, const struct simhca_sge *sges, uint3
 	assert_true(qp->rq_pi - rq_ci_of(qp) < qp->granted.max_recv_wr);
 	write_recv(qp->rq + (size_t)(qp->rq_pi & (qp->granted.rq_entries - 1)) *
 				    qp->granted.rq_stride,
-		   wr_id, sges, num_sge);
+		   wr_id, sges, num_sge, record_new(sges, num_sge, qp->type == IBV_QPT_UD));
 	atomic_store_explicit(rq_pi_of(qp), ++qp->rq_pi, memory_order_release);
 	/* A QP in the error state must be told, or nobody flushes the new request. */
 	qp_ring(qp);

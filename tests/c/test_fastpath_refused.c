@@ -452,15 +452,16 @@ static void a_receive_that_was_consumed(void **state)
 	struct pair *pair = fastpath_pair_with_srq(*state);
 	struct simhca_step step = fastpath_attach(&pair->a);
 	struct srq *srq = pair->b.srq;
+	const uint32_t length = SIMHCA_SLOT_DATA + 1; /* they cannot stay in the CQ */
 	int memory = step.peer.memory;
 
 	for (uint64_t id = 0; id < 2; id++) {
-		struct simhca_sge into = sge(pair->b.mr, id * 8, 8);
+		struct simhca_sge into = sge(pair->b.mr, id * length, length);
 
 		srq_recv(srq, id, &into, 1);
 	}
-	fill(pair->a.mr->addr, 8, 1);
-	fastpath_send(pair, 8);
+	fill(pair->a.mr->addr, length, 1);
+	fastpath_send(pair, length);
 	step.peer.memory = -1;
 	assert_false(simhca_step(&step));
 	step.peer.memory = memory;
@@ -468,7 +469,7 @@ static void a_receive_that_was_consumed(void **state)
 	assert_int_equal(srq_ci_of(srq), 1);
 	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 	expect(pair->b.recv_cq, 0, SUCCESS);
-	assert_true(filled(pair->b.mr->addr, 8, 1));
+	assert_true(filled(pair->b.mr->addr, length, 1));
 	assert_int_equal(srq_ci_of(srq), 1);
 	fastpath_detach(&step);
 }

@@ -187,10 +187,23 @@ static void when_the_qp_is_destroyed(void **state)
 	forget(&queue);
 }
 
+static uint64_t brought; /* by the message of the CQE that was polled last */
+
+/* As a peer leaves it that has sent 8 bytes, which stay in the CQ while there is room. */
 static void put(const struct queue *queue, uint64_t id)
 {
-	const struct simhca_cqe cqe = { .wr_id = id, .qpn = 7, .flags = SIMHCA_CQE_RECV };
+	const struct simhca_cq_view *view = &queue->model->view;
+	const struct simhca_sge into = { .addr = (uintptr_t)&brought, .length = sizeof(brought) };
+	struct simhca_cqe cqe = { .wr_id = id,
+				  .qpn = 7,
+				  .byte_len = sizeof(brought),
+				  .wqe_index = record_new(&into, 1, false),
+				  .flags = SIMHCA_CQE_RECV };
 
+	if (simhca_cq_has_data(view, simhca_cq_producer(view))) {
+		cqe.in_slot = SIMHCA_CQE_IN_CQ;
+		memcpy(simhca_cq_data(view, simhca_cq_producer(view)), &id, sizeof(id));
+	}
 	assert_true(simhca_cq_push(queue->model, &cqe));
 }
 
@@ -200,6 +213,8 @@ static void finds(const struct queue *queue, uint64_t id)
 
 	assert_true(cq_poll(queue->cq, &cqe));
 	assert_int_equal(cqe.wr_id, id);
+	if (cqe.in_slot)
+		assert_int_equal(brought, id);
 }
 
 static struct queue to_be_renewed(struct world *world)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Short messages that stay in the slot of their receive, by the fast path and by the device. */
+/*
+ * Short messages that wait for who polls: by the device in the slot of their receive, by the fast path in the
+ * CQ.
+ */
 #include <sys/mman.h>
 
 #include "fastpath_scene.h"
@@ -80,17 +83,19 @@ static void data_in_slots(struct world *world, bool by_fast_path)
 	struct pair *pair = fastpath_rc_pair(world, true);
 	struct simhca_step step = fastpath_attach(&pair->a);
 
-	assert_int_equal(step.peer.slot_data % 64, 0);
+	assert_int_equal(pair->b.qp->granted.slot_data % 64, 0);
+	assert_true(step.peer.data_may_stay);
 	for (size_t i = 0; i < ARRAY_SIZE(small); i++) {
 		const uint8_t *slot = fastpath_slot(pair->b.qp, pair->b.qp->rq_pi);
 		const struct mr to = small_buffer(pair, small[i].buffer);
-		uint32_t parts = small[i].parts;
+		const bool stays = small[i].stays;
+		const uint32_t length = small[i].length, seed = (uint32_t)i + 1;
 		struct simhca_cqe cqe;
 
 		print_message("%s\n", small[i].name);
 		memset(to.addr, 0, 300);
-		fill(pair->a.mr->addr, small[i].length, (uint32_t)i + 1);
-		small_message(pair, i, &to, parts);
+		fill(pair->a.mr->addr, length, seed);
+		small_message(pair, i, &to, small[i].parts);
 		if (by_fast_path && small[i].buffer != OF_FILE)
 			assert_true(simhca_step(&step));
 		else
@@ -98,15 +103,16 @@ static void data_in_slots(struct world *world, bool by_fast_path)
 		run_until_idle(world);
 		assert_true(cq_poll(pair->a.send_cq, &cqe));
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
-		assert_int_equal(cqe.in_slot, 0);
-		assert_true(cq_poll(pair->b.recv_cq, &cqe));
+		assert_int_equal(cqe.in_slot, SIMHCA_CQE_IN_PLACE);
+		assert_int_equal(filled(to.addr, length, seed), !stays);
+		assert_true(cq_poll(pair->b.recv_cq, &cqe)); /* which copies what is in the CQ */
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
-		assert_int_equal(cqe.byte_len, small[i].length);
-		assert_int_equal(cqe.in_slot, small[i].stays);
-		if (small[i].stays)
-			assert_int_equal(to.addr[0], 0);
+		assert_int_equal(cqe.byte_len, length);
+		assert_int_equal(cqe.in_slot, !stays	     ? SIMHCA_CQE_IN_PLACE
+					      : by_fast_path ? SIMHCA_CQE_IN_CQ
+							     : SIMHCA_CQE_IN_WQE);
 		assert_true(
-			filled(small[i].stays ? slot : to.addr, small[i].length, (uint32_t)i + 1));
+			filled(cqe.in_slot == SIMHCA_CQE_IN_WQE ? slot : to.addr, length, seed));
 		if (small[i].buffer == OF_FILE)
 			munmap(to.addr, to.length);
 	}

@@ -5,8 +5,11 @@
 
 #define LENGTH 100u
 
-/* A QP more of b's client and of its SRQ, connected to one of a program of its own. */
-static struct pair *another(struct pair *pair)
+/*
+ * A QP more of b's client and of its SRQ, connected to one of a program of its own; recv_cq: NULL for one
+ * of its own.
+ */
+static struct pair *another_in(struct pair *pair, struct cq *recv_cq)
 {
 	struct pair *other = world_alloc(pair->a.world, sizeof(*other));
 	struct options options = pair->b.options;
@@ -14,11 +17,21 @@ static struct pair *another(struct pair *pair)
 	options.srq_wr = 0;
 	side_make(&other->a, client_new(pair->a.world, 0), &options, NULL);
 	side_make(&other->b, pair->b.client, &options, pair->b.srq);
+	if (recv_cq) {
+		other->b.recv_cq = recv_cq;
+		other->b.qp =
+			qp_new(pair->b.client, &options, other->b.send_cq, recv_cq, pair->b.srq);
+	}
 	other->a.peer = &other->b;
 	other->b.peer = &other->a;
 	pair_connect(other);
 	fastpath_offer(other->a.client);
 	return other;
+}
+
+static struct pair *another(struct pair *pair)
+{
+	return another_in(pair, NULL);
 }
 
 static void expect_receive(struct pair *pair, uint64_t id, uint8_t status)
@@ -175,6 +188,63 @@ static void a_copy_that_fails(void **state)
 	fastpath_detach(&step);
 }
 
+/* ---------------------------------------------------------------------- data in the CQ */
+
+static struct simhca_step *crowd;
+static struct pair *crowds;
+
+/* Once the message has its receive, others complete there. */
+static void fill_the_cq(void)
+{
+	if (srq_ci_of(crowds->b.srq) != 1)
+		return;
+	fastpath_at_store = NULL;
+	for (int i = 0; i < 8; i++) {
+		fastpath_send(crowds, 8);
+		assert_true(simhca_step(crowd));
+	}
+}
+
+/* Their room is the CQ's that wait: a message that finds it taken is placed by the device, and completes once. */
+static void no_room_for_its_data(void **state)
+{
+	struct pair *pair = fastpath_pair_with_srq(*state),
+		    *other = another_in(pair, pair->b.recv_cq);
+	struct simhca_step step = fastpath_attach(&pair->a), others = fastpath_attach(&other->a);
+	struct simhca_cqe cqe;
+	uint32_t voids = 0, n = 0;
+
+	crowd = &others;
+	crowds = other;
+	for (uint64_t id = 0; id < 10; id++)
+		recv_into(&pair->b, id, id * 8, 8);
+	fill(pair->a.mr->addr, 8, 1);
+	fill(other->a.mr->addr, 8, 2);
+	step.peer.recv_cq.data_slots = 8;
+	fastpath_at_store = fill_the_cq;
+	fastpath_send(pair, 8);
+	assert_false(simhca_step(&step));
+	assert_null(fastpath_at_store);
+	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_CQ], 1);
+	ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+	run_until_idle(*state);
+	while (cq_poll(pair->b.recv_cq, &cqe)) {
+		if (cqe.qpn == SIMHCA_VOID_QPN) {
+			voids++;
+			continue;
+		}
+		n++;
+		assert_int_equal(cqe.wr_id, n < 9 ? n : 0);
+		assert_int_equal(cqe.in_slot, n < 9 ? SIMHCA_CQE_IN_CQ : SIMHCA_CQE_IN_PLACE);
+		assert_true(filled(pair->b.mr->addr + cqe.wr_id * 8, 8, n < 9 ? 2 : 1));
+	}
+	assert_int_equal(voids, 1);
+	assert_int_equal(n, 9);
+	assert_int_equal(srq_ci_of(pair->b.srq), 9);
+	fastpath_detach(&step);
+	fastpath_detach(&others);
+}
+
 /* ----------------------------------------------------------------------------- its changes */
 
 static struct srq *armed;
@@ -297,10 +367,10 @@ static void a_new_connection(void **state)
  * Ends at each store. Each receive has completed, is flushed with the QP that it was consumed for,
  * or is in the SRQ still, for another, who consumes while nobody has mended that yet.
  */
-static void killed_at_each_store(void **state)
+static void ends_at_each_store(void **state, uint32_t length)
 {
 	const uint32_t sends = 3, posted = 5;
-	bool killed = true, lost = false;
+	bool killed = true, lost = false, in_cq = false;
 	unsigned int store;
 
 	for (store = 1; killed; store += STORE_STEP) {
@@ -316,19 +386,20 @@ static void killed_at_each_store(void **state)
 		step = fastpath_attach(&pair->a);
 		others = fastpath_attach(&other->a);
 		for (uint64_t id = 0; id < posted; id++)
-			recv_into(&pair->b, id, id * LENGTH, LENGTH);
+			recv_into(&pair->b, id, id * length, length);
 		assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, posted), 0);
-		fill(pair->a.mr->addr, LENGTH, store);
-		fill(other->a.mr->addr, LENGTH, store + 1);
+		fill(pair->a.mr->addr, length, store);
+		fill(other->a.mr->addr, length, store + 1);
 		for (uint32_t i = 0; i < sends; i++)
-			fastpath_send(pair, LENGTH);
+			fastpath_send(pair, length);
 		killed = fastpath_killed_at(&step, store);
 
-		fastpath_send(other, LENGTH);
+		fastpath_send(other, length);
 		assert_false(simhca_step(&others)); /* for the event */
 		assert_true(cq_poll(other->b.recv_cq, &cqe));
 		assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
-		assert_true(filled(pair->b.mr->addr + cqe.wr_id * LENGTH, LENGTH, store + 1));
+		in_cq |= cqe.in_slot == SIMHCA_CQE_IN_CQ;
+		assert_true(filled(pair->b.mr->addr + cqe.wr_id * length, length, store + 1));
 		assert_int_equal(fastpath_limits(pair), 0);
 		client_gone(pair->a.client);
 		assert_int_equal(fastpath_limits(pair), 1); /* nobody else has rung */
@@ -343,14 +414,14 @@ static void killed_at_each_store(void **state)
 			flushed += cqe.status != SIMHCA_WC_SUCCESS;
 			arrived += cqe.status == SIMHCA_WC_SUCCESS;
 			if (!cqe.status)
-				assert_true(filled(pair->b.mr->addr + cqe.wr_id * LENGTH, LENGTH,
+				assert_true(filled(pair->b.mr->addr + cqe.wr_id * length, length,
 						   store));
 		}
 		assert_int_equal(srq_ci_of(pair->b.srq), arrived + flushed + 1);
 		lost |= flushed;
 		if (!killed)
 			assert_int_equal(arrived, sends);
-		fastpath_send(other, LENGTH);
+		fastpath_send(other, length);
 		assert_true(simhca_step(&others));
 		assert_true(cq_poll(other->b.recv_cq, &cqe));
 		assert_int_equal(cqe.wr_id, arrived + flushed + 1);
@@ -359,11 +430,23 @@ static void killed_at_each_store(void **state)
 		teardown(state);
 	}
 	assert_true(lost && store > 20);
+	assert_int_equal(in_cq, length <= SIMHCA_SLOT_DATA);
+}
+
+static void killed_at_each_store(void **state)
+{
+	ends_at_each_store(state, SIMHCA_SLOT_DATA + 1);
+}
+
+static void killed_with_data_in_the_cq(void **state)
+{
+	ends_at_each_store(state, SIMHCA_SLOT_DATA);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		HERE(no_room_for_its_data),
 		HERE(all_consume_in_order),
 		HERE(buffers_are_of_the_srqs_pd),
 		cmocka_unit_test(nothing_is_consumed),
@@ -373,6 +456,7 @@ int main(void)
 		HERE(resizing_waits_for_a_step),
 		HERE(a_new_connection),
 		cmocka_unit_test(killed_at_each_store),
+		cmocka_unit_test(killed_with_data_in_the_cq),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

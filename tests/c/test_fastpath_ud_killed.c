@@ -7,10 +7,10 @@
  * Ends at each store, while another sends. Each receive completes once: for one of the datagrams,
  * or flushed; or it is in the SRQ still.
  */
-static void ends_at_each_store(void **state, enum queue queue)
+static void ends_at_each_store(void **state, enum queue queue, uint32_t length)
 {
 	const uint32_t sends = 3, posted = 6;
-	bool killed = true, taken = false, lost = false;
+	bool killed = true, taken = false, lost = false, in_cq = false;
 	unsigned int store;
 
 	for (store = 1; killed; store += STORE_STEP) {
@@ -30,22 +30,22 @@ static void ends_at_each_store(void **state, enum queue queue)
 			ud_receive(pair, id);
 		if (queue == SHARED)
 			srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, posted);
-		fill(pair->a.mr->addr, LENGTH, 5);
-		fill(other->mr->addr, LENGTH, 6);
+		fill(pair->a.mr->addr, length, 5);
+		fill(other->mr->addr, length, 6);
 		cq_arm(pair->b.recv_cq, SIMHCA_ARM_NEXT);
 		for (uint32_t i = 0; i < sends; i++)
-			ud_send(&pair->a, LENGTH);
+			ud_send(&pair->a, length);
 		killed = fastpath_killed_at(&step, store);
 		claimed = ud_claimed(&pair->b);
 		others_own.peer.is_srq = false; /* it tells of no limit */
-		ud_send(other, LENGTH);
+		ud_send(other, length);
 		fastpath_run(&others_own);
 		assert_int_equal(ud_claimed(&pair->b), claimed + 1);
 		client_gone(pair->a.client);
 		if (queue == SHARED)
 			assert_int_equal(fastpath_limits(pair), 1);
 		/* By the device, which takes what was left first. */
-		ud_send(other, LENGTH);
+		ud_send(other, length);
 		ud_ring(other);
 		assert_true(atomic_load(&pair->b.recv_cq->events));
 		taken |= ud_claimed(&pair->b) == claimed + 1;
@@ -63,9 +63,10 @@ static void ends_at_each_store(void **state, enum queue queue)
 			}
 			arrived += cqe.src_qpn == pair->a.qp->qpn;
 			others += cqe.src_qpn == other->qp->qpn;
-			assert_int_equal(cqe.byte_len, BUFFER);
+			assert_int_equal(cqe.byte_len, SIMHCA_GRH_BYTES + length);
+			in_cq |= cqe.in_slot == SIMHCA_CQE_IN_CQ;
 			assert_true(filled(pair->b.mr->addr + cqe.wr_id * BUFFER + SIMHCA_GRH_BYTES,
-					   LENGTH, cqe.src_qpn == pair->a.qp->qpn ? 5 : 6));
+					   length, cqe.src_qpn == pair->a.qp->qpn ? 5 : 6));
 		}
 		assert_int_equal(others, 2);
 		assert_int_equal(arrived + others + flushed, all);
@@ -78,23 +79,36 @@ static void ends_at_each_store(void **state, enum queue queue)
 	}
 	print_message("about %u stores\n", store);
 	assert_true(taken && lost && store > 40);
+	assert_int_equal(in_cq, length <= SIMHCA_SLOT_DATA);
 }
 
 static void killed_at_each_store(void **state)
 {
-	ends_at_each_store(state, OWN);
+	ends_at_each_store(state, OWN, LENGTH);
+}
+
+static void killed_with_data_in_the_cq(void **state)
+{
+	ends_at_each_store(state, OWN, SIMHCA_SLOT_DATA);
 }
 
 static void killed_at_each_store_with_an_srq(void **state)
 {
-	ends_at_each_store(state, SHARED);
+	ends_at_each_store(state, SHARED, LENGTH);
+}
+
+static void killed_with_an_srq_and_data_in_the_cq(void **state)
+{
+	ends_at_each_store(state, SHARED, SIMHCA_SLOT_DATA);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(killed_at_each_store),
+		cmocka_unit_test(killed_with_data_in_the_cq),
 		cmocka_unit_test(killed_at_each_store_with_an_srq),
+		cmocka_unit_test(killed_with_an_srq_and_data_in_the_cq),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

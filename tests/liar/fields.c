@@ -163,6 +163,7 @@ static void list_receives(struct scene *scene, const char *side, uint8_t *ring, 
 		struct simhca_sge *one = (void *)(wqe + 1);
 
 		NAME(field_add(scene, INDEX, &wqe->num_sge, 4), "%s%u.num_sge", side, i);
+		NAME(field_add(scene, INDEX, &wqe->record, 4), "%s%u.record", side, i);
 		NAME(field_add(scene, ADDRESS, &one->addr, 8), "%s%u.sge.addr", side, i);
 		NAME(field_add(scene, BYTES, &one->length, 4), "%s%u.sge.length", side, i);
 		NAME(field_add(scene, KEY, &one->lkey, 4), "%s%u.sge.lkey", side, i);

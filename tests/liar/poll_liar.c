@@ -385,11 +385,11 @@ static struct simhca_cqe cqe_of(uint64_t *seed)
 		.flags = below(seed, 8) ? flags[below(seed, sizeof(flags))]
 					: (uint8_t)below(seed, 256),
 		.tm_flags = (uint8_t)(below(seed, 4) ? 0 : below(seed, 256)),
-		.in_slot = (uint8_t)below(seed, 2),
+		.in_slot = (uint8_t)below(seed, 3),
 	};
 
 	if (below(seed, 2))
-		cqe.wqe_index = liar.srqn;
+		cqe.wqe_index = below(seed, 2) ? liar.srqn : below(seed, 2 * DEPTH);
 	return cqe;
 }
 
@@ -448,6 +448,7 @@ static void lie_of_receive(const struct handed *handed, uint64_t *seed)
 	case 0:
 		wqe->wr_id = number(seed);
 		wqe->num_sge = number(seed);
+		wqe->record = below(seed, 2) ? below(seed, 2 * DEPTH) : number(seed);
 		break;
 	case 1: /* memory of the victim, with a key of another protection domain */
 		sge->addr = (uintptr_t)victim.memory->addr;
