@@ -647,6 +647,7 @@ static void forked_without_memory(void)
 	CHECK(!setrlimit(RLIMIT_AS, &none));
 	child = fork();
 	if (!child) {
+		signal(SIGSEGV, SIG_DFL); /* AddressSanitizer's handler would report it */
 		memset(memory, 'c', LENGTH);
 		_exit(0);
 	}
