@@ -74,6 +74,8 @@ GOALS = {
     "latency: write, 64 B": Goal("<=", 2, 1.2),
     "latency: read, 2 B": Goal("<=", 2, 1.2),
     "latency: read, 64 B": Goal("<=", 2, 1.2),
+    "latency: send, SRQ, 2 B": Goal("<=", 6, 3),
+    "latency: send, UD, 2 B": Goal("<=", 1, 0.5),
     "latency: send, sleeping on events, 2 B": Goal("<=", 1.3, 1.1),
     # of a pread: 1.3 times that and a pwrite
     "latency: fetch and add, 8 B": Goal("<=", 2.6, 2),
@@ -81,6 +83,9 @@ GOALS = {
     "bandwidth: write, 64 KiB": Goal(">=", 0.9, 0.97),
     "bandwidth: write, 1 MiB": Goal(">=", 0.9, 0.97),
     "rate: send, 2 B": Goal(">=", 2, 5, " M/s"),
+    "rate: send, SRQ, 2 B": Goal(">=", 2, 5, " M/s"),
+    "rate: send, UD, 2 B": Goal(">=", 1.5, 3, " M/s"),
+    "rate: send, 16 QPs, 2 B": Goal(">=", 2, 5, " M/s"),
     "rate: write, lists of 32, 2 B": Goal(">=", 1.5, 2.3, " M/s"),
     "idle CPU: a program sleeps, 2 B": Goal("<=", 0, None, " %"),
 }
