@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, wait_until
+from common import HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, wait_command, wait_until
 
 PYTHON = "/usr/bin/python3"
 FAILING = HERE / "failing.py"
@@ -139,10 +139,11 @@ def test_down_for_good(launcher):
 
 def test_no_fast_path(launcher):
     """A rule sees all messages, whoever would carry them otherwise."""
+    port = new_port()
     result = launcher.run(SIMHCA, "run", "--private", "--daemon-option", "fast-path=on",
                           "--inject=delay 1us nth=1000", "--", "sh", "-c",
-                          "ibv_rc_pingpong -g 0 >/dev/null & sleep 0.5; ibv_rc_pingpong -g 0 localhost;"
-                          "wait")
+                          f"ibv_rc_pingpong -g 0 -p {port} >/dev/null & {wait_command(port)} &&"
+                          f"ibv_rc_pingpong -g 0 -p {port} localhost && wait")
     assert result.status == 0 and "simhca run: rule" not in result.stderr
 
 
@@ -242,8 +243,10 @@ def test_explain_what_a_rule_raised(launcher, rule, headline, because, injected)
 
 def test_explain_what_a_rule_raises_again_and_again(launcher):
     """One story of each program, with how often."""
-    result = run(launcher, ["async PORT_ERR"], "sh", "-c", "ibv_rc_pingpong -g 0 -n 20 >/dev/null & sleep 1;"
-                 "ibv_rc_pingpong -g 0 -n 20 localhost; wait", SIMHCA_EXPLAIN="1")
+    port = new_port()
+    pingpong = f"ibv_rc_pingpong -g 0 -n 20 -p {port}"
+    result = run(launcher, ["async PORT_ERR"], "sh", "-c", f"{pingpong} >/dev/null & {wait_command(port)} &&"
+                 f"{pingpong} localhost && wait", SIMHCA_EXPLAIN="1")
     told = re.findall(r"\[(\d+)\]: IBV_EVENT_PORT_ERR, port 1, 20 times\n"
                       r"  because:    a rule of `simhca inject` raised it, .*\n"
                       r"  injected:   rule 1: async PORT_ERR, 20 times, at ibv_rc_pingpong\[(\d+)\]", result.stderr)

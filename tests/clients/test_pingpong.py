@@ -2,8 +2,8 @@
 """The pingpong programs of libibverbs: RC, UC, UD, SRQ, by polling and by events, validated."""
 import pytest
 
-from common import TIME_LIMIT, SIMHCA, bandwidth_lines, expect_success, is_listened_on, pingpong
-from common import gid, start_pair, start_server, wait_until
+from common import SIMHCA, bandwidth_lines, expect_success, gid, pingpong, start_pair, start_server
+from namespaces import by_itself
 
 PROGRAMS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"]
 MODES = {"polling": [], "events": ["-e"], "validated": ["-c"], "both": ["-e", "-c"]}
@@ -98,9 +98,8 @@ def test_the_command_of_the_documentation(launcher, link_layer):
     if link_layer == "ethernet":
         pingpong_command = "ibv_rc_pingpong -g 0 -e -c -n 10000"
     layer = ["--link-layer", "ib"] if link_layer == "ib" else []
-    wait_until(lambda: not is_listened_on(18515), TIME_LIMIT, "TCP port 18515 is free")
-    result = launcher.run(SIMHCA, "run", "--private", *layer, "--", "sh", "-c",
-                          f"{pingpong_command} & sleep 1; {pingpong_command} localhost")
+    result = launcher.run(*by_itself(SIMHCA, "run", "--private", *layer, "--", "sh", "-c",
+                                     f"{pingpong_command} & sleep 1; {pingpong_command} localhost"))
     expect_success(result)
     assert bandwidth_lines(result.stdout) == [str(2 * 4096 * 10000)] * 2, result
     assert "invalid data" not in result.stdout and result.stderr == "", result

@@ -332,8 +332,10 @@ def test_a_full_disk(launcher, tmp_path):
     """`simhca run --trace`: the command is not hindered, and the exit status tells."""
     disk = tmp_path / "disk"
     disk.mkdir()
+    port = new_port()
+    pingpong = f"ibv_rc_pingpong -g 0 -n 500 -p {port}"
     result = launcher.run(*ROOM, disk, disk, SIMHCA, "run", "--private", "--trace", disk / "capture", "--",
-                          "sh", "-c", "ibv_rc_pingpong -g 0 -n 500 & sleep 1; ibv_rc_pingpong -g 0 -n 500 localhost && wait")
+                          "sh", "-c", f"{pingpong} & {wait_command(port)} && {pingpong} localhost && wait")
     assert result.status == 125 and "No space left on device" in result.stderr, result
     written, lost = re.search(r"^simhca run: (\d+) packets, (\d+) lost$", result.stderr, re.M).groups()
     assert int(lost) > 0 and int(written) == len(packets(tmp_path / "disk.kept")) > 0
