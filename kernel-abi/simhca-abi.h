@@ -419,6 +419,16 @@ SIMHCA_ABI_AT(struct simhca_devmem, gids, 368);
 SIMHCA_ABI_AT(struct simhca_devmem, by_device, 568);
 SIMHCA_ABI_SIZE(struct simhca_devmem, 568 + 2048);
 
+/* The entry of a key's index, whatever its variant; NULL: no key has that index. */
+static inline const struct simhca_mpt *simhca_mpt_of(const struct simhca_devmem *device,
+						     uint32_t key)
+{
+	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES)
+		return 0;
+	return (const struct simhca_mpt *)((const char *)device + device->mpt_offset) +
+	       SIMHCA_KEY_INDEX(key);
+}
+
 #include "simhca-abi-context.h"
 #include "simhca-abi-wqe.h"
 #include "simhca-abi-cmd.h"

@@ -43,9 +43,7 @@ static __attribute__((noinline)) char *find_mapped(const struct simhca_step *ste
 static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
 		       struct simhca_step_rights rights, bool *mapped)
 {
-	const struct simhca_mpt *mpt =
-		(const struct simhca_mpt *)((const char *)step->device + step->device->mpt_offset) +
-		SIMHCA_KEY_INDEX(key);
+	const struct simhca_mpt *mpt = simhca_mpt_of(step->device, key);
 	uint64_t offset;
 	char *base;
 
@@ -53,8 +51,7 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	 * seq_cst, after the guard was entered: either this load sees that the region is gone, or
 	 * whoever deregisters it waits for the end of the step. It also acquires the other fields.
 	 */
-	if (SIMHCA_KEY_INDEX(key) >= SIMHCA_MPT_ENTRIES ||
-	    atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
+	if (!mpt || atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
 	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
 	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != rights.pd ||
 	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !rights.mm ||

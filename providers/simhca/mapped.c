@@ -27,12 +27,9 @@ void shca_mapped_end(struct shca_mapped *mapped)
 /* Whether a region is no more what it was. The device may change the entry meanwhile: no harm is done. */
 static bool is_gone(const struct shca_qp *qp, uint32_t key, uint32_t file)
 {
-	const struct simhca_devmem *device = qp->ctx->dev;
-	const struct simhca_mpt *mpt =
-		(const struct simhca_mpt *)((const char *)device + device->mpt_offset) +
-		SIMHCA_KEY_INDEX(key);
+	const struct simhca_mpt *mpt = simhca_mpt_of(qp->ctx->dev, key);
 
-	return atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
+	return !mpt || atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
 	       __atomic_load_n(&mpt->file, __ATOMIC_RELAXED) != file;
 }
 

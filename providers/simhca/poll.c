@@ -79,19 +79,15 @@ static inline bool release_sends(struct shca_sq *sq, uint32_t wqe_index)
 }
 
 /*
- * Whether the buffer's region is there. A program that has deregistered it may have freed the memory, which a
- * NIC has written to before; what was to come there is lost.
+ * Whether the buffer's region is there, by whatever key now: FAST_REG gives it another one.
+ * A program that has deregistered it may have freed the memory, to which a NIC has written before that;
+ * so the data are lost. An index is given out in turn, so it is hardly another region's by now.
  */
 static inline bool is_registered(const struct shca_cq *cq, const struct shca_first_buffer *first)
 {
-	const struct simhca_devmem *dev = cq->ctx->dev;
-	const struct simhca_mpt *mpt =
-		(const struct simhca_mpt *)((const char *)dev + dev->mpt_offset) +
-		SIMHCA_KEY_INDEX(first->lkey);
+	const struct simhca_mpt *mpt = simhca_mpt_of(cq->ctx->dev, first->lkey);
 
-	return SIMHCA_KEY_INDEX(first->lkey) < SIMHCA_MPT_ENTRIES &&
-	       atomic_load_explicit(&mpt->state, memory_order_relaxed) == SIMHCA_MPT_MR &&
-	       atomic_load_explicit(&mpt->key, memory_order_relaxed) == first->lkey;
+	return mpt && atomic_load_explicit(&mpt->state, memory_order_relaxed) == SIMHCA_MPT_MR;
 }
 
 /* The receive's data, if they stayed in its slot. The slot is ours until the tail passes it. */

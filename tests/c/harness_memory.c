@@ -107,11 +107,8 @@ void mw_gone(struct mw *mw)
 
 const struct simhca_mpt *mpt_of(struct client *client, uint32_t key)
 {
-	const struct simhca_devmem *mem =
-		simhca_device_memory(client->world->device[client->device_index]);
-
-	return (const struct simhca_mpt *)((const char *)mem + mem->mpt_offset) +
-	       SIMHCA_KEY_INDEX(key);
+	return simhca_mpt_of(simhca_device_memory(client->world->device[client->device_index]),
+			     key);
 }
 
 static uint8_t pattern(size_t i, uint32_t seed)

@@ -61,6 +61,12 @@ class Ends:
         client.send(SEND, client.region.sge(0, length), ud=ud)
         poll_ok(client.scq)
 
+    def all_arrive(self, count):
+        """In order, in receives of the same numbers as their seeds."""
+        for seed in range(count):
+            assert poll_ok(self.rcq).wr_id == seed
+            assert self.has(seed, seed, 40)
+
     def at(self, receive):
         return receive * ROOM % MEMORY
 
@@ -173,9 +179,7 @@ def test_many_wait(ends, kind):
         one.send(seed, 40)
     in_cq = [not one.has(i, i, 40) for i in range(wr)]
     assert in_cq.index(False) == SLOTS * 3 // 4 and not any(in_cq[in_cq.index(False):])
-    for seed in range(wr):
-        assert poll_ok(one.rcq).wr_id == seed
-        assert one.has(seed, seed, 40)
+    one.all_arrive(wr)
 
 
 def test_one_that_is_not_polled(side, ends):
@@ -212,9 +216,7 @@ def test_a_cq_that_is_resized(ends, kind, size):
     one.rcq.resize(size)
     for seed in range(5, 10):
         one.send(seed, 40)
-    for seed in range(10):
-        assert poll_ok(one.rcq).wr_id == seed
-        assert one.has(seed, seed, 40)
+    one.all_arrive(10)
 
 
 @pytest.mark.parametrize('kind', ['SRQ', 'UD with an SRQ'])
@@ -228,9 +230,7 @@ def test_an_srq_that_is_resized(ends, kind, size):
     one.srq.modify(SrqAttr(max_wr=size), e.IBV_SRQ_MAX_WR)
     for seed in range(5, 10):
         one.send(seed, 40)
-    for seed in range(10):
-        assert poll_ok(one.rcq).wr_id == seed
-        assert one.has(seed, seed, 40)
+    one.all_arrive(10)
     for seed in range(10, 60):
         one.recv()
         one.send(seed, 40)
@@ -262,9 +262,7 @@ def test_a_ud_qp_that_starts_over(ends, how):
         one.send(seed, 40)
     server.to(how)
     if how == e.IBV_QPS_ERR:
-        for seed in range(3):
-            assert poll_ok(one.rcq).wr_id == seed
-            assert one.has(seed, seed, 40)
+        one.all_arrive(3)
         assert [wc.status for wc in poll(one.rcq, 3)] == [e.IBV_WC_WR_FLUSH_ERR] * 3
         server.to(e.IBV_QPS_RESET)
     assert not any(one.has(i, i, 40) for i in range(3)) or how == e.IBV_QPS_ERR

@@ -7,11 +7,11 @@
  *
  * A packet may be lost by chance, but none is marked by chance. So losses never make the window less than
  * SIMHCA_WINDOW_LEAST, in which the next loss is still noticed. Marks can make it less than one PSN: then the
- * QP rests after each packet. Where answers come soon the queues are empty, and losses are by chance (as TCP Veno
+ * QP rests after each packet. Where answers come early the queues are empty, and losses are by chance (as TCP Veno
  * tells them): these leave SIMHCA_WINDOW_LOSSY, as in a window of two every other packet has none behind it
  * by which its loss would be noticed.
  *
- * Also how soon all is sent again if an answer is missing: the transport's timer, made for any network,
+ * Also after how long all is sent again if an answer is missing: the transport's timer, made for any network,
  * would find that out a hundred times later. ConnectX calls this adaptive retransmission.
  */
 #ifndef LIBSIMHCA_CONGESTION_H
