@@ -273,3 +273,9 @@ def test_a_ud_qp_that_starts_over(ends, how):
         one.send(seed, 40)
         early.append(one.arrives(seed, 40))
     assert not any(early[-20:])  # the first ones are the device's, until the client is attached again
+
+
+def test_on_infiniband():
+    """Where a datagram may have no header, which leaves the buffer's bytes as they are."""
+    programs.private_tests('test_data_in_cq.py', '-k', 'the_header or until_it_is_polled',
+                           options=['--link-layer', 'ib', '--daemon-option', 'fast-path=on'])
