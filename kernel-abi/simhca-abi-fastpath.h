@@ -91,11 +91,18 @@ struct simhca_fastpath {
 	_Atomic uint32_t index; /* of the datagram, in the SQ's ring: committed once that is done */
 	_Atomic uint32_t before;  /* the latest claim there when it began */
 	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_notifying are about */
-	uint64_t recv[SIMHCA_FASTPATH_RECV_WORDS]; /* the receive, as it was claimed */
-	_Atomic uint64_t atomics;		   /* of the messages: those that fetch */
+	_Atomic uint64_t atomics; /* of the messages: those that fetch */
 	uint64_t reserved0[4];
 	_Atomic uint32_t latency[SIMHCA_FASTPATH_LATENCIES]; /* of a sample of the messages */
+	/* UD: the receive, as it was claimed. What other QPs have ends before it. */
+	uint64_t recv[SIMHCA_FASTPATH_RECV_WORDS];
 };
 SIMHCA_ABI_SIZE(struct simhca_fastpath, 1280);
+
+static inline uint64_t simhca_fastpath_bytes(uint32_t qp_type)
+{
+	return qp_type == SIMHCA_QPT_UD ? sizeof(struct simhca_fastpath)
+					: offsetof(struct simhca_fastpath, recv);
+}
 
 #endif

@@ -39,14 +39,30 @@ static void copy(struct simhca_steps_with *to, const struct simhca_steps_with *f
 	to->peer_writer = from->peer_writer;
 }
 
+/* Room for one more. */
+static bool grow(struct simhca_steps *steps)
+{
+	struct simhca_steps_with *with;
+
+	if (steps->num_with == SIMHCA_MAX_DESTINATIONS)
+		return false;
+	with = realloc(steps->with, (steps->num_with + 1) * sizeof(*with));
+	if (!with)
+		return false;
+	steps->with = with;
+	return true;
+}
+
 bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 		      const struct simhca_steps_with *with)
 {
 	uint32_t place;
+	bool fits;
 
 	pthread_rwlock_wrlock(&fabric->lock);
 	place = place_of(steps, with->qpn);
-	if (place < SIMHCA_MAX_DESTINATIONS) {
+	fits = place < steps->num_with || grow(steps);
+	if (fits) {
 		copy(&steps->with[place], with);
 		if (place == steps->num_with)
 			steps->num_with++;
@@ -56,7 +72,7 @@ bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 		}
 	}
 	pthread_rwlock_unlock(&fabric->lock);
-	return place < SIMHCA_MAX_DESTINATIONS;
+	return fits;
 }
 
 bool simhca_steps_find(struct simhca_fabric *fabric, const struct simhca_steps *steps, uint32_t qpn,
@@ -173,6 +189,11 @@ void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *step
 	for (int stat = 0; stat < SIMHCA_STATS; stat++)
 		atomic_fetch_add_explicit(&block->count[stat], stats[stat], memory_order_relaxed);
 	pthread_rwlock_unlock(&fabric->lock);
+}
+
+void simhca_steps_free(struct simhca_steps *steps)
+{
+	free(steps->with);
 }
 
 void simhca_steps_end(struct simhca_fabric *fabric, uint32_t context)

@@ -40,14 +40,15 @@ struct simhca_steps {
 	struct simhca_fastpath *mem; /* NULL: none */
 	struct simhca_qpc *qpc;
 	struct simhca_context *context;
-	struct simhca_steps_with with[SIMHCA_MAX_DESTINATIONS]; /* under the fabric's lock */
+	/* Under the fabric's lock; at most SIMHCA_MAX_DESTINATIONS. Most QPs never have one. */
+	struct simhca_steps_with *with;
 	uint32_t num_with;
 	struct simhca_steps *next; /* in the fabric's list */
 };
 
 /*
- * From now on it may be with these: instead of those before, or on UD as well; false: there are too
- * many.
+ * From now on it may be with these: instead of those before, which does not fail, or on UD as well;
+ * false: there are too many, or there is no memory.
  */
 bool simhca_steps_add(struct simhca_fabric *fabric, struct simhca_steps *steps,
 		      const struct simhca_steps_with *with);
@@ -71,6 +72,8 @@ struct simhca_steps *simhca_steps_next_ended(struct simhca_fabric *fabric,
 					     const struct simhca_steps *after, uint32_t context);
 /* None is under way. What its program says that it has carried is the port's from now on. */
 void simhca_steps_remove(struct simhca_fabric *fabric, struct simhca_steps *steps);
+/* It was removed, or never added. */
+void simhca_steps_free(struct simhca_steps *steps);
 /* Whether the QP is of that context, or with a QP of it. Under the fabric's lock. */
 bool simhca_steps_are_with(const struct simhca_steps *steps, uint32_t context);
 /* None begins any more: of QPs of this context, or that are connected to such; 0: of all. */

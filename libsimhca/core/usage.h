@@ -18,8 +18,9 @@
 #include "simhca-info.h"
 
 struct simhca_usage {
-	/* requester and completer */
-	_Alignas(64) _Atomic uint64_t messages, bytes, reads, read_bytes;
+	/* requester and completer; an _Alignas is for every name of its declaration, so it has one */
+	_Alignas(64) _Atomic uint64_t messages;
+	_Atomic uint64_t bytes, reads, read_bytes;
 	_Atomic uint64_t retries;      /* time-outs, and NAKs for a gap */
 	_Atomic uint64_t rnr_naks;     /* that the peer has sent */
 	_Atomic uint64_t rnr_delay_ns; /* that these asked for, in all */
@@ -32,7 +33,8 @@ struct simhca_usage {
 	_Atomic uint32_t most_unsignaled;
 
 	/* responder */
-	_Alignas(64) _Atomic uint64_t received, received_bytes;
+	_Alignas(64) _Atomic uint64_t received;
+	_Atomic uint64_t received_bytes;
 	_Atomic uint64_t no_receive; /* RNR NAKs that it has sent */
 	_Atomic uint64_t too_early;  /* of these, before any receive was posted */
 

@@ -44,7 +44,7 @@ int simhca_fastpath_init(struct simhca_qp *qp, uint64_t bytes, uint32_t *segment
 
 	if (context->device->config.fast_path && !qp->fastpath.none && carries(qp))
 		qp->fastpath.steps.mem = simhca_context_alloc(
-			context, sizeof(*qp->fastpath.steps.mem), &qp->fastpath.mem_ref, NULL);
+			context, simhca_fastpath_bytes(qp->type), &qp->fastpath.mem_ref, NULL);
 	if (qp->fastpath.steps.mem && qp->srq && qp->type != SIMHCA_QPT_UD)
 		qp->claimant = simhca_claimant_add(qp->srq->claimants);
 	return simhca_context_place(context, bytes, qp->fastpath.steps.mem, &qp->fastpath.segment,
@@ -58,7 +58,8 @@ void simhca_fastpath_free(struct simhca_qp *qp)
 		simhca_claimant_remove(qp->srq->claimants, qp->claimant);
 	if (qp->fastpath.steps.mem)
 		simhca_context_free(qp->context, &qp->fastpath.mem_ref,
-				    sizeof(*qp->fastpath.steps.mem));
+				    simhca_fastpath_bytes(qp->type));
+	simhca_steps_free(&qp->fastpath.steps);
 }
 
 int simhca_fastpath_spare(const struct simhca_qp *qp, int *fd, struct simhca_why *why)
@@ -234,7 +235,7 @@ static uint64_t *claimants_of(struct simhca_qp *qp)
 	return qp->srq ? qp->srq->claimants : qp->left.claimants;
 }
 
-/* Among those that send to the peer. 0: they are too many, or those that it sends to. */
+/* Among those that send to the peer. 0: they are too many, or those that it sends to; or no memory. */
 static uint32_t enlist_sender(struct simhca_qp *qp, struct simhca_steps_with *with,
 			      struct simhca_qp *peer)
 {
@@ -324,8 +325,9 @@ static bool enlist(struct simhca_qp *qp, const struct simhca_mm *mm, struct simh
 		if (!*claimant)
 			return false;
 	} else {
+		if (!simhca_steps_add(qp->device->fabric, &qp->fastpath.steps, &with))
+			return false;
 		*claimant = peer->claimant;
-		simhca_steps_add(qp->device->fabric, &qp->fastpath.steps, &with);
 		atomic_store(&peer->fastpath.whose, qp->qpn);
 	}
 	atomic_store(&qp->fastpath.attached, true);

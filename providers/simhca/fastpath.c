@@ -324,7 +324,7 @@ int shca_fastpath_init(struct shca_qp *qp, const struct simhca_mem_ref *ref)
 {
 	if (!ref->segment && !ref->offset)
 		return 0;
-	qp->fastpath = shca_map(qp->ctx, NULL, ref, sizeof(*qp->fastpath));
+	qp->fastpath = shca_map(qp->ctx, NULL, ref, simhca_fastpath_bytes(qp->vqp.qp.qp_type));
 	return qp->fastpath ? 0 : errno;
 }
 
