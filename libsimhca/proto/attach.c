@@ -23,7 +23,8 @@
 
 /* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
 #define LEFT_NS 20000
-#define WORTH_IT 8	       /* messages that it carried since */
+#define WORTH_IT 8	       /* messages that it carried since, or */
+#define WORTH_BYTES (1u << 16) /* as many bytes */
 #define EVENTS_AT_ONCE 64u     /* until others have the engine */
 #define MOST_EVENTS (1u << 16) /* that are believed to be due */
 
@@ -530,28 +531,39 @@ static bool is_for_fast_path(const struct simhca_qp *qp)
 }
 
 /* If the last time was in vain, it is tried more seldom. */
-static bool is_worth_it(struct simhca_fastpath_yielding *leaving, uint64_t carried)
+static bool is_worth_it(struct simhca_fastpath_yielding *leaving, const struct simhca_fastpath *mem)
 {
+	uint64_t messages = atomic_load_explicit(&mem->messages, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&mem->bytes, memory_order_relaxed);
+
 	if (!simhca_spin_wanted(&leaving->worth))
 		return false;
-	simhca_spin_done(&leaving->worth, carried - leaving->carried >= WORTH_IT);
-	leaving->carried = carried;
+	simhca_spin_done(&leaving->worth, messages - leaving->messages >= WORTH_IT ||
+						  bytes - leaving->bytes >= WORTH_BYTES);
+	leaving->messages = messages;
+	leaving->bytes = bytes;
 	return true;
+}
+
+bool simhca_fastpath_is_wanted(const struct simhca_qp *qp)
+{
+	const struct simhca_fastpath *mem = qp->fastpath.steps.mem;
+
+	return mem && atomic_load_explicit(&mem->wants, memory_order_relaxed) &&
+	       atomic_load(&qp->qpc->fastpath_epoch);
 }
 
 bool simhca_fastpath_yield(struct simhca_qp *qp)
 {
 	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
-	uint64_t carried;
 	uint32_t posted;
 
-	if (!mem || !atomic_load_explicit(&mem->wants, memory_order_relaxed))
+	if (!simhca_fastpath_is_wanted(qp))
 		return false;
 	atomic_store_explicit(&mem->wants, 0, memory_order_relaxed);
-	carried = atomic_load_explicit(&mem->messages, memory_order_relaxed);
-	if (qp->req.wait != SIMHCA_WAIT_NOTHING || !atomic_load(&qp->qpc->fastpath_epoch) ||
+	if (qp->req.wait != SIMHCA_WAIT_NOTHING ||
 	    !simhca_progress_sends(qp->mem, qp->req.oldest, 0, qp->sq_entries, &posted) ||
-	    !posted || !is_for_fast_path(qp) || !is_worth_it(&qp->fastpath.yielding, carried))
+	    !posted || !is_for_fast_path(qp) || !is_worth_it(&qp->fastpath.yielding, mem))
 		return false;
 	atomic_store_explicit(&mem->left, 1, memory_order_relaxed);
 	atomic_store(&qp->fastpath.yielding.until, simhca_engine_arm_timer(&qp->task, LEFT_NS));

@@ -61,9 +61,11 @@ bool simhca_fastpath_rang(struct simhca_qp *qp);
  */
 struct simhca_fastpath_yielding {
 	_Atomic uint64_t until; /* the timer's deadline; 0: it is not left. Read without the lock */
-	uint64_t carried;	/* by the program, when it was left last */
+	uint64_t messages, bytes; /* that the program had carried when it was left last */
 	struct simhca_spin worth;
 };
+/* The program would carry the next messages: none is to be begun before those under way are done. */
+bool simhca_fastpath_is_wanted(const struct simhca_qp *qp);
 /* Whether it does so now. */
 bool simhca_fastpath_yield(struct simhca_qp *qp);
 /* Whether it has done so, and the program has not come yet, nor is the moment over. Any time. */

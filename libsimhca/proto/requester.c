@@ -101,7 +101,7 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 	uint32_t posted;
 
 	if (req->count && (req->alone || req->count == SIMHCA_MAX_FLIGHTS ||
-			   simhca_qp_state(qp) == SIMHCA_QPS_SQD))
+			   simhca_qp_state(qp) == SIMHCA_QPS_SQD || simhca_fastpath_is_wanted(qp)))
 		return false;
 	if (!req->count)
 		begin(qp);
@@ -592,12 +592,13 @@ bool simhca_requester_run(struct simhca_worker *worker, struct simhca_qp *qp)
 	for (unsigned int packets = 0; may_send(qp); packets++) {
 		enum simhca_next next;
 
+		/* Before the budget: messages of its size would never be left to the program. */
+		if (packets && !qp->req.count && simhca_fastpath_yield(qp))
+			break;
 		if (packets >= BUDGET_PACKETS || bytes >= BUDGET_BYTES) {
 			more = true;
 			break;
 		}
-		if (packets && !qp->req.count && simhca_fastpath_yield(qp))
-			break;
 		/* The last packet has narrowed the guard, and this one may be for another context. */
 		simhca_guard_widen(&worker->guard);
 		next = go_on(worker, qp, &bytes);
