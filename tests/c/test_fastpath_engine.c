@@ -136,6 +136,58 @@ static void the_program_does_not_come(void **state)
 	fastpath_detach(&step);
 }
 
+#define LONG_MESSAGE (1u << 20) /* bytes: more than the device does at one go */
+
+static struct pair *pair_with_long_buffers(struct world *world)
+{
+	struct options options = fastpath_options();
+
+	options.buffer = LONG_MESSAGE;
+	return fastpath_pair(world, &options);
+}
+
+/* The device has three while the program posts on: it does one, and leaves the others to it. */
+static void three_of_which_one_is_the_devices(struct pair *pair, struct simhca_step *step,
+					      void (*rdma)(struct side *, uint64_t, uint64_t,
+							   uint32_t, uint64_t))
+{
+	uint32_t before = sent(pair);
+
+	for (uint64_t id = 0; id < 3; id++)
+		rdma(&pair->a, id, 0, LONG_MESSAGE, 0);
+	step->fastpath->wants = 1;
+	for (int i = 0; i < 10000 && sent(pair) == before; i++)
+		advance(pair->a.world, 1000);
+	assert_int_equal(sent(pair), before + 1);
+	assert_int_equal(step->fastpath->left, 1);
+	assert_true(simhca_step(step));
+	assert_int_equal(sent(pair), before + 3);
+}
+
+/* However few they are, it was worth it. */
+static void long_messages_are_left_to_the_program(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = pair_with_long_buffers(world);
+	struct simhca_step step = fastpath_attach(&pair->a);
+
+	for (int i = 0; i < 4; i++)
+		three_of_which_one_is_the_devices(pair, &step, rdma_write);
+	fastpath_detach(&step);
+}
+
+/* Nor are reads begun that would follow the one under way without a gap. */
+static void reads_are_left_to_the_program(void **state)
+{
+	struct world *world = *state;
+	struct pair *pair = pair_with_long_buffers(world);
+	struct simhca_step step = fastpath_attach(&pair->a);
+
+	for (int i = 0; i < 4; i++)
+		three_of_which_one_is_the_devices(pair, &step, rdma_read);
+	fastpath_detach(&step);
+}
+
 static int dereg(const struct mr *mr)
 {
 	return simhca_dereg_mr(mr->client->context, mr->handle, NULL);
@@ -256,6 +308,8 @@ int main(void)
 		HERE(the_rest_is_left_to_the_program),
 		HERE(a_flush_is_not_left_to_the_program),
 		HERE(the_program_does_not_come),
+		HERE(long_messages_are_left_to_the_program),
+		HERE(reads_are_left_to_the_program),
 		HERE(deregistration_waits_for_a_step),
 		HERE(an_atomic_waits_for_steps),
 		HERE(a_qp_that_can_send),
