@@ -27,6 +27,17 @@ bool simhca_recv_wqe(struct simhca_request *request, struct simhca_recv *recv)
 }
 
 /*
+ * What was registered by FAST_REG may be invalid, and its memory free, by the time that the program polls;
+ * or it is valid again, by another key.
+ */
+static bool is_ordinary(const struct simhca_qp *qp, uint32_t lkey)
+{
+	const struct simhca_mpt *mpt = simhca_mpt_of(qp->device->mem, lkey);
+
+	return mpt && atomic_load_explicit(&mpt->state, memory_order_relaxed) == SIMHCA_MPT_MR;
+}
+
+/*
  * Whether the data may stay in the slot of the receive until the program polls. The poll copies them to
  * the receive's first SGE by its address, so that has to be ordinary memory of the program.
  */
@@ -38,7 +49,8 @@ static bool fits_slot(const struct simhca_qp *qp, const struct simhca_packet *pa
 	return qp->slot_data && packet->first && packet->last && packet->length &&
 	       packet->length <= SIMHCA_SLOT_DATA && packet->length <= recv->sge[0].length &&
 	       target->count == 1 && seg->addr == recv->sge[0].addr && !seg->odp &&
-	       !seg->mm->mapping && seg->mm->pid == qp->context->pid;
+	       !seg->mm->mapping && seg->mm->pid == qp->context->pid &&
+	       is_ordinary(qp, recv->sge[0].lkey);
 }
 
 bool simhca_recv_place(struct simhca_request *request, const struct simhca_sgl *payload,

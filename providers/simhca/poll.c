@@ -79,7 +79,7 @@ static inline bool release_sends(struct shca_sq *sq, uint32_t wqe_index)
 }
 
 /*
- * Whether the buffer's region is there, by whatever key now: FAST_REG gives it another one.
+ * Whether the buffer's region is there; one by FAST_REG is none whose data stay anywhere.
  * A program that has deregistered it may have freed the memory, to which a NIC has written before that;
  * so the data are lost. An index is given out in turn, so it is hardly another region's by now.
  */

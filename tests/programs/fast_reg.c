@@ -375,6 +375,46 @@ TEST(old_variant_is_stale)
 	fail_rdma(&pair.client, IBV_WR_RDMA_READ, reg.iova_start, old, 8, SIMHCA_REASON_KEY_STALE);
 }
 
+/* Small messages wait elsewhere until they are polled; not such whose buffer may have another key then, or none. */
+TEST(new_variant_before_the_poll)
+{
+	struct pair pair = new_pair();
+	struct ibv_mr *mr = new_region(&pair.server, 1);
+	struct simhcadv_fast_reg reg = over_memory(&pair.server, mr, new_list(&pair.server, 1), 1);
+	struct ibv_sge to = { .addr = (uintptr_t)pair.server.memory,
+			      .length = 8,
+			      .lkey = mr->lkey };
+	struct ibv_sge from = { .addr = (uintptr_t)pair.server.memory + PAGE,
+				.length = 8,
+				.lkey = pair.server.mr->lkey };
+	struct ibv_recv_wr recv = { .sg_list = &to, .num_sge = 1 }, *bad;
+	struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE,
+				     .sg_list = &from,
+				     .num_sge = 1,
+				     .wr.rdma = { .remote_addr = (uintptr_t)pair.client.memory,
+						  .rkey = pair.client.mr->rkey } };
+	double end = now() + 10;
+
+	reg.iova_start = to.addr; /* where others wait */
+	do_reg(&pair.server, &reg);
+	memset(pair.server.memory, 0, 8);
+	memset(pair.server.memory + PAGE, 0x5a, 8);
+	memset(pair.client.memory, 0xa5, 8);
+	CHECK(!ibv_post_recv(pair.server.qp, &recv, &bad));
+	post_rdma(&pair.client, IBV_WR_SEND, 0, 0, 8);
+	poll_success(pair.client.cq);
+	CHECK(!post_inv(pair.server.qp, IBV_WR_LOCAL_INV, mr->lkey, 0));
+	CHECK(!simhcadv_update_key(mr, (uint8_t)(mr->lkey + 1)));
+	reg.rkey = mr->rkey;
+	CHECK(!post_reg(pair.server.qp, &reg, 0));
+	CHECK(!post_send(pair.server.qp, &write));
+	while (*(volatile uint8_t *)&pair.client.memory[7] != 0x5a)
+		CHECK(now() < end);
+	poll_success(pair.server.cq);
+	for (int i = 0; i < 8; i++)
+		CHECK(pair.server.memory[i] == 0xa5);
+}
+
 /* ---------------------------------------------------------------------- back to free */
 
 TEST(invalidated_locally)
