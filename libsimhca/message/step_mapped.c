@@ -111,10 +111,11 @@ static size_t last_word(const struct iovec *iov, int count, uint64_t bytes)
  */
 static bool own_memory_is_there(const struct simhca_step_list *own, uint64_t bytes, bool written)
 {
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t page;
 
 	if (own->mapped || bytes <= LONG_BYTES)
 		return true;
+	page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	for (int i = 0; i < own->count; i++) {
 		const uintptr_t from = (uintptr_t)own->iov[i].iov_base & ~(page - 1);
 		const uintptr_t to = (uintptr_t)own->iov[i].iov_base + own->iov[i].iov_len;
