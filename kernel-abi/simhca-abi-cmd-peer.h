@@ -63,7 +63,7 @@ struct simhca_attach_peer_reply {
 	uint32_t recv_entries;	      /* of its ring */
 	uint32_t rq_entries;	      /* of the peer's receive queue, which may be an SRQ */
 	uint32_t rq_stride;	      /* bytes */
-	uint32_t data_may_stay;	      /* 1: of receives that only this QP's peer consumes */
+	uint32_t data_may_stay;	      /* 1: of receives, until who polls copies them */
 	uint32_t claimant; /* the peer's in its SRQ, or UD: the QP's in the peer's queue; 0: none */
 	uint32_t is_srq;   /* 1: that queue is an SRQ */
 	uint32_t rq_max_sge;

@@ -193,7 +193,7 @@ struct simhca_create_qp_req {
 	uint32_t sq_sig_all;
 	uint32_t xrcd; /* XRC_RECV: handle of its domain; PD, CQs and sizes say nothing then */
 	uint32_t strip_cvlan; /* RAW_PACKET: 1: C-VLAN tags go from the frame to the CQE */
-	uint32_t slot_data;   /* 1: who polls copies what lies in slots of the RQ */
+	uint32_t slot_data;   /* 1: who polls copies what small messages bring */
 	uint32_t no_fastpath; /* 1: the device carries all of its messages, and all for it */
 };
 struct simhca_create_qp_reply {

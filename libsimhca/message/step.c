@@ -265,7 +265,8 @@ int simhca_step_claim(const struct simhca_step *step, struct simhca_step_held *h
 			return SIMHCA_SLOW_RECEIVE;
 		if (!simhca_recv_take(&queue, head, step->peer.claimant, copy, &msg->recv))
 			continue;
-		msg->stay_in_cq = msg->recv.record && may_stay(step, msg);
+		msg->stay_in_cq =
+			step->peer.data_may_stay && msg->recv.record && may_stay(step, msg);
 		*claim = simhca_srq_ci(head) + 1;
 		held->events |= reaches_limit(step, &queue);
 		return DONE;

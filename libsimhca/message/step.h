@@ -71,7 +71,7 @@ struct simhca_step {
 		struct simhca_qp_mem *mem;
 		char *rq; /* its own, or that of its SRQ */
 		uint32_t rq_entries, rq_stride, rq_max_sge, rq_pd;
-		bool data_may_stay;	       /* of receives of its own queue, until it polls */
+		bool data_may_stay;	       /* of receives, until it polls */
 		struct simhca_srq_mem *claims; /* the queue's, if it is claimed from; or NULL */
 		uint32_t claimant;	       /* the peer's number in that; on UD the QP's */
 		bool is_srq;

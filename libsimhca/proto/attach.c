@@ -340,12 +340,12 @@ static int show_receives(const struct simhca_qp *peer, struct simhca_attach_peer
 {
 	const struct simhca_srq *srq = peer->srq;
 
+	reply->data_may_stay = peer->data_may_stay;
 	if (!srq) {
 		reply->rq_entries = peer->rq_entries;
 		reply->rq_stride = peer->rq_stride;
 		reply->rq_max_sge = peer->qpc->max_recv_sge;
 		reply->rq_pd = peer->qpc->pd;
-		reply->data_may_stay = peer->slot_data != 0;
 		reply->rq = peer->rq_ref.offset;
 		reply->claims = peer->claims_ref.offset;
 		return simhca_context_segment(peer->context, peer->mem_ref.segment,

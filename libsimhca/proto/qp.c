@@ -476,8 +476,7 @@ fail:
 /* What its receives get may stay in their slots. */
 static bool has_slot_data(const struct simhca_qp *qp)
 {
-	return qp->device->config.slot_data && !qp->srq &&
-	       (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC);
+	return !qp->srq && (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC);
 }
 
 int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,
@@ -521,7 +520,8 @@ int simhca_qp_create(struct simhca_context *context, const struct simhca_create_
 	if (srq)
 		qp->source = srq->kind->source;
 	qp->ethernet.strip_cvlan = req->strip_cvlan != 0;
-	qp->slot_data = req->slot_data && has_slot_data(qp);
+	qp->data_may_stay = req->slot_data && context->device->config.slot_data;
+	qp->slot_data = qp->data_may_stay && has_slot_data(qp);
 	qp->fastpath.none = req->no_fastpath != 0;
 	granted.max_inline = inline_granted(req, &context->device->config);
 	return simhca_qp_add(qp, SIMHCA_OBJ_QP, &granted, reply, why);

@@ -147,6 +147,7 @@ struct simhca_qp {
 	char *recv_copy; /* behind mem: a receive that was claimed; NULL: none ever is */
 	uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
 	uint32_t slot_data; /* bytes from the start of an RQ slot to its data; 0: it has none */
+	bool data_may_stay; /* of its receives, or of its SRQ's, until it polls */
 	struct simhca_mem_ref mem_ref, sq_ref, rq_ref;
 	/* The RQ of a UD QP, if programs that send to it may consume as well; mem NULL: it is not.
 	 */

@@ -147,7 +147,8 @@ struct qp *qp_new_in(struct client *client, uint32_t pd, const struct options *o
 		.max_inline = options->max_inline,
 		.sq_sig_all = options->sq_sig_all,
 		.strip_cvlan = options->strip_cvlan,
-		.slot_data = options->slot_data,
+		/* Of others than these it says where the device puts the data. */
+		.slot_data = options->slot_data || srq || options->type == IBV_QPT_UD,
 		.no_fastpath = options->no_fastpath,
 	};
 	struct simhca_why why = { .text = "" };
