@@ -197,7 +197,6 @@ bool simhca_execute_send(struct simhca_request *request)
 	const struct simhca_packet *packet = request->packet;
 	struct simhca_recv_part part = { .offset = qp->resp.offset, .length = packet->length };
 
-	qp->responder.in_slot = false;
 	if (!simhca_recv_need(request))
 		return false;
 	if (qp->source->part)
@@ -205,6 +204,9 @@ bool simhca_execute_send(struct simhca_request *request)
 	/* A packet that only waited for others to end has invalidated its key already. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
+	/* Of such a one the data are in place, or in the slot, as they were. */
+	if (!qp->resp.revoked)
+		qp->responder.in_slot = false;
 	if (!qp->resp.revoked && !place_part(request, &part))
 		return false;
 	if (packet->has_inv && !invalidate(request))

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "fastpath_scene.h"
+#include "memory/key.h"
 
 enum buffer { ORDINARY, OTHER_IOVA, OF_FILE };
 
@@ -129,11 +130,44 @@ static void data_in_slots_by_fast_path(void **state)
 	data_in_slots(*state, true);
 }
 
+/* A message that has to wait until nobody uses the key that it invalidates still is where it was put. */
+static void data_of_what_waits_for_a_key(void **state)
+{
+	struct pair *pair = fastpath_rc_pair(*state, true);
+	struct client *client = pair->b.client;
+	struct mr *fast = fast_mr_new(client, client->pd, 1);
+	uint64_t page = (uintptr_t)world_alloc(*state, 8192);
+	struct simhca_key *key;
+	struct simhca_cqe cqe;
+	const uint8_t *slot;
+
+	page = (page + 4095) & ~(uint64_t)4095;
+	qp_fast_reg(pair->b.qp, 1, fast, &page, 1, 0x10000, 4096, SIMHCA_ACCESS_LOCAL_WRITE);
+	expect(pair->b.send_cq, 1, SUCCESS);
+	key = simhca_key_of(client->context->device, fast->lkey);
+	slot = fastpath_slot(pair->b.qp, pair->b.qp->rq_pi);
+	recv_into(&pair->b, 2, 0, 64);
+	fill(pair->a.mr->addr, 40, 3);
+	key->uses++; /* as an engine that works for another QP */
+	post(&pair->a, .id = 3, .opcode = SIMHCA_WR_SEND_WITH_INV, .imm = fast->rkey,
+	     SGES(sge(pair->a.mr, 0, 40)));
+	for (int i = 0; i < 3; i++)
+		advance(*state, MSEC);
+	expect_none(pair->b.recv_cq);
+	key->uses--;
+	advance(*state, SEC);
+	expect(pair->a.send_cq, 3, SUCCESS);
+	assert_true(cq_poll(pair->b.recv_cq, &cqe));
+	assert_int_equal(cqe.status, SIMHCA_WC_SUCCESS);
+	assert_true(filled(cqe.in_slot ? slot : pair->b.mr->addr, 40, 3));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HERE(data_in_slots_by_device),
 		HERE(data_in_slots_by_fast_path),
+		HERE(data_of_what_waits_for_a_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
