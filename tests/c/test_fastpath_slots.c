@@ -162,12 +162,44 @@ static void data_of_what_waits_for_a_key(void **state)
 	assert_true(filled(cqe.in_slot ? slot : pair->b.mr->addr, 40, 3));
 }
 
+/* Who counts receives need not poll for them. */
+static void data_of_what_is_counted(void **state)
+{
+	const struct simhca_create_comp_cntr_req req = { .type = SIMHCA_COMP_CNTR_WRS };
+	struct simhca_create_comp_cntr_reply reply;
+	const struct simhca_comp_cntr_mem *mem;
+	struct options options = fastpath_options();
+	struct pair *pair;
+
+	options.slot_data = true;
+	pair = pair_unconnected(*state, &options);
+	assert_int_equal(simhca_create_comp_cntr(pair->b.client->context, &req, &reply, NULL), 0);
+	assert_int_equal(
+		patiently(simhca_attach_comp_cntr(
+			pair->b.client->context,
+			&(struct simhca_attach_comp_cntr_req){ .qp = pair->b.qp->handle,
+							       .counter = reply.handle,
+							       .ops = 1u << SIMHCA_COUNTS_RECV },
+			NULL)),
+		0);
+	pair_connect(pair);
+	simhca_context_name(pair->b.client->context, getpid(), "test");
+	mem = client_at(pair->b.client, &reply.state);
+	recv_into(&pair->b, 2, 0, 64);
+	fill(pair->a.mr->addr, 40, 4);
+	send_from(&pair->a, 1, 0, 40);
+	expect(pair->a.send_cq, 1, SUCCESS);
+	assert_int_equal(mem->value, 1);
+	assert_true(filled(pair->b.mr->addr, 40, 4));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HERE(data_in_slots_by_device),
 		HERE(data_in_slots_by_fast_path),
 		HERE(data_of_what_waits_for_a_key),
+		HERE(data_of_what_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
