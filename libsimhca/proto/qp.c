@@ -473,10 +473,14 @@ fail:
 	return ret;
 }
 
-/* What its receives get may stay in their slots. */
+/*
+ * What its receives get may stay in their slots. Who polls goes through these in turn, which is the order of
+ * completions only where none are lost.
+ */
 static bool has_slot_data(const struct simhca_qp *qp)
 {
-	return !qp->srq && (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC);
+	return !qp->srq && !qp->recv_cq->view.overruns &&
+	       (qp->type == SIMHCA_QPT_RC || qp->type == SIMHCA_QPT_UC);
 }
 
 int simhca_qp_create(struct simhca_context *context, const struct simhca_create_qp_req *req,

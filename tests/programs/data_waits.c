@@ -60,3 +60,36 @@ TEST(not_of_a_qp_without_it)
 		poll_success(pair.server.cq);
 	}
 }
+
+TEST(of_a_cq_that_overruns)
+{
+	struct pair pair = { .client = new_end(), .server = new_end() };
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 4,
+		.wc_flags = IBV_WC_STANDARD_FLAGS,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(pair.server.context, &attr);
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	int seen = 0;
+
+	CHECK(ex);
+	cq = ibv_cq_ex_to_cq(ex);
+	pair.client.qp = make_qp(pair.client.pd, pair.client.cq, IBV_QPT_RC);
+	pair.server.qp = make_qp(pair.server.pd, cq, IBV_QPT_RC);
+	start_qp(pair.client.qp, pair.server.qp->qp_num);
+	start_qp(pair.server.qp, pair.client.qp->qp_num);
+	memset(pair.server.memory, 0, 1024);
+	for (int i = 0; i < 10; i++)
+		CHECK(!post_recv(pair.server.qp, (uint64_t)i, pair.server.mr, (size_t)i * 64, 64));
+	for (int i = 0; i < 10; i++)
+		send_bytes(&pair.client, 8, (uint8_t)(i + 1));
+	while (ibv_poll_cq(cq, 1, &wc) == 1) {
+		CHECK(wc.status == IBV_WC_SUCCESS);
+		CHECK(pair.server.memory[wc.wr_id * 64 + 7] == wc.wr_id + 1);
+		seen++;
+	}
+	CHECK(seen == 4);
+}
