@@ -339,6 +339,8 @@ static struct verbs_context *import_context(struct ibv_device *device, int cmd_f
 	if (!vctx)
 		return NULL;
 	ctx = to_sctx(&vctx->context);
+	/* What is received may be for a region of another process, and who polls here is not that. */
+	ctx->no_slot_data = true;
 	simhca_call_close(ctx->vctx.context.async_fd);
 	ctx->vctx.context.async_fd = -1;
 	return vctx;

@@ -247,6 +247,15 @@ static int receive_fd(int socket, struct letter *letter)
 	return fd;
 }
 
+/* To memory that only the first one has: a small message is put there as a long one is. */
+static void receive(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t addr)
+{
+	struct ibv_sge sge = { .addr = addr, .length = 64, .lkey = mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(!ibv_post_recv(qp, &wr, &bad));
+}
+
 /* The other program: it writes from the first one's memory, which it could not read itself. */
 static void importer(int socket)
 {
@@ -278,13 +287,26 @@ static void importer(int socket)
 	write_to(qp, &sge, letter.target, letter.rkey);
 	poll_success(cq);
 	raise_event(qp);
+	receive(qp, mr, letter.memory + 4096);
 	CHECK(send(socket, "!", 1, 0) == 1);
-	CHECK(recv(socket, &letter, 1, 0) == 1); /* it has looked */
+	CHECK(recv(socket, &letter, 1, 0) == 1); /* it has looked, and sent */
+	CHECK(poll_success(cq).wr_id == 9);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq));
 	ibv_unimport_mr(mr);
 	ibv_unimport_dm(dm);
 	ibv_unimport_pd(pd);
 	CHECK(!ibv_close_device(context));
+}
+
+static void send_from(struct ibv_qp *qp, struct ibv_mr *mr, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr, .length = length, .lkey = mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	CHECK(!post_send(qp, &wr));
 }
 
 static void there(char *program)
@@ -329,8 +351,11 @@ static void there(char *program)
 	CHECK(!ibv_memcpy_from_dm(word, dm, 0, 16) && !memcmp(word, "from the other..", 16));
 	/* The other program's QP is no element of ours: its event must not come here. */
 	CHECK(silent(context));
+	send_from(qp, target_mr, 16);
+	poll_success(cq);
 	CHECK(send(pair[0], "!", 1, 0) == 1);
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(!memcmp(memory + 4096, "the first's own.", 16));
 
 	/* Nothing is left of it that would hold what is ours. */
 	CHECK(!ibv_dereg_mr(mr) && !ibv_free_dm(dm) && !ibv_dealloc_pd(pd));
