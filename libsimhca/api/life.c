@@ -175,6 +175,8 @@ void simhca_context_retire(struct simhca_context *context)
 	if (atomic_exchange(&context->dead, true))
 		return;
 	atomic_store_explicit(&context->suspended, true, memory_order_relaxed);
+	/* Before its keys go: who sees that they have sees this as well. */
+	atomic_store(&context->mem->ends, 1);
 	simhca_engine_detach(context->engine, context);
 	simhca_fastpath_gone(context);
 	DL_DELETE(context->device->contexts, context);

@@ -81,13 +81,16 @@ static inline bool release_sends(struct shca_sq *sq, uint32_t wqe_index)
 /*
  * Whether the buffer's region is there; one by FAST_REG is none whose data stay anywhere.
  * A program that has deregistered it may have freed the memory, to which a NIC has written before that;
- * so the data are lost. An index is given out in turn, so it is hardly another region's by now.
+ * so the data are lost. An index is given out in turn, so it is hardly another region's by now. A device that goes
+ * takes its regions with it, and what came before that counts.
  */
 static inline bool is_registered(const struct shca_cq *cq, const struct shca_first_buffer *first)
 {
 	const struct simhca_mpt *mpt = simhca_mpt_of(cq->ctx->dev, first->lkey);
 
-	return mpt && atomic_load_explicit(&mpt->state, memory_order_relaxed) == SIMHCA_MPT_MR;
+	/* acquire: a region is gone after the device has said that the context is. */
+	return mpt && (atomic_load_explicit(&mpt->state, memory_order_acquire) == SIMHCA_MPT_MR ||
+		       atomic_load_explicit(&cq->ctx->mem->ends, memory_order_relaxed));
 }
 
 /* The receive's data, if they stayed in its slot. The slot is ours until the tail passes it. */

@@ -11,7 +11,7 @@ from programs import helper, private
 @pytest.mark.time_limit(150)
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGTERM], ids=['KILL', 'TERM'])
 @pytest.mark.parametrize('case', ['idle', 'traffic', 'datagrams', 'waiting', 'srq', 'srq_with_cq',
-                                  'extended', 'blocked', 'asleep', 'control'])
+                                  'extended', 'blocked', 'asleep', 'small', 'control'])
 def test_daemon_death(how, case):
     """IBV_EVENT_DEVICE_FATAL, flushed work requests, calls that fail, objects that close."""
     done = private([sys.executable, helper('daemon_death.py'), case, str(int(how))])

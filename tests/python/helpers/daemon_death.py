@@ -270,6 +270,23 @@ def asleep():
         os.waitpid(process, 0)
 
 
+def small():
+    """What came before the end is there when it is polled, by device and fast path."""
+    client, server = Side(), Side()
+    connect(client, server)
+    client.region.write(b'small...' * 8)
+    for wr_id in range(8):
+        server.recv(server.region.sge(wr_id * 64, 64), wr_id=wr_id)
+        client.send(SEND, client.region.sge(0, 64))
+        assert poll(client.scq)[0].status == 0
+    kill()
+    assert server.device.event() == e.IBV_EVENT_DEVICE_FATAL
+    time.sleep(0.5)  # it ends in parts
+    for wc in poll(server.rcq, 8):
+        assert wc.status == 0
+        assert server.region.read(64, wc.wr_id * 64) == b'small...' * 8, wc.wr_id
+
+
 def control():
     side = Side()
     side.start(side)
