@@ -55,10 +55,9 @@ SIMHCA_ABI_AT(struct simhca_answer_slot, answer, 64);
 SIMHCA_ABI_SIZE(struct simhca_answer_slot, 64 + 512);
 
 struct simhca_ctx_mem {
-	uint32_t abi_version; /* SIMHCA_ABI_VERSION */
-	uint32_t context_id;  /* as the daemon's tools show it */
-	_Atomic uint32_t
-		ends; /* 1: the device is done with it; it takes the keys, not the program */
+	uint32_t abi_version;  /* SIMHCA_ABI_VERSION */
+	uint32_t context_id;   /* as the daemon's tools show it */
+	_Atomic uint32_t ends; /* 1: it is the device that deregisters all */
 	uint8_t reserved0[52];
 	_Atomic uint32_t armed;
 	uint8_t reserved1[60];
