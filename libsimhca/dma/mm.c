@@ -9,6 +9,18 @@
 #include "engine/engine.h"
 #include "simhca-device.h"
 
+#define NUMBERS (UINT32_MAX / SIMHCA_MM_SLOTS)
+
+/*
+ * Its number in the MPT says the slot, too. Those below SIMHCA_MM_SLOTS are of files, so none is 0. They come again
+ * after some millions; what matters is that those of one context are different.
+ */
+static uint32_t new_number(struct simhca_fabric *fabric, uint32_t slot)
+{
+	fabric->next_mm = fabric->next_mm % NUMBERS + 1;
+	return fabric->next_mm * SIMHCA_MM_SLOTS + slot;
+}
+
 struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 {
 	struct simhca_mm *mm;
@@ -23,7 +35,7 @@ struct simhca_mm *simhca_context_mm(struct simhca_context *context, pid_t pid)
 	if (context->engine->config.may_block)
 		mm->kind = SIMHCA_MM_AGENT;
 	mm->context = context->id;
-	mm->number = ++context->device->fabric->next_mm * SIMHCA_MM_SLOTS + mm->atomicity->slot;
+	mm->number = new_number(context->device->fabric, mm->atomicity->slot);
 	mm->program = context->program;
 	mm->next = context->mms;
 	context->mms = mm;
