@@ -99,6 +99,7 @@ struct simhca_fastpath {
 };
 SIMHCA_ABI_SIZE(struct simhca_fastpath, 1280);
 
+/* How much of it a QP of that type has (enum simhca_qp_type). */
 static inline uint64_t simhca_fastpath_bytes(uint32_t qp_type)
 {
 	return qp_type == SIMHCA_QPT_UD ? sizeof(struct simhca_fastpath)

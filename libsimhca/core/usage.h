@@ -18,7 +18,7 @@
 #include "simhca-info.h"
 
 struct simhca_usage {
-	/* requester and completer; an _Alignas is for every name of its declaration, so it has one */
+	/* requester and completer; _Alignas would align each name of a declaration, so it has one */
 	_Alignas(64) _Atomic uint64_t messages;
 	_Atomic uint64_t bytes, reads, read_bytes;
 	_Atomic uint64_t retries;      /* time-outs, and NAKs for a gap */

@@ -13,7 +13,7 @@
 
 /*
  * Its number in the MPT says the slot, too. Those below SIMHCA_MM_SLOTS are of files, so none is 0. They come again
- * after some millions; what matters is that those of one context are different.
+ * after eight million, of which hardly two are of one context; the PD tells those of others apart.
  */
 static uint32_t new_number(struct simhca_fabric *fabric, uint32_t slot)
 {

@@ -23,8 +23,9 @@
 
 /* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
 #define LEFT_NS 20000
-#define WORTH_IT 8	       /* messages that it carried since, or */
-#define WORTH_BYTES (1u << 16) /* as many bytes */
+/* It was worth it if the program carried so many messages meanwhile, or so many bytes. */
+#define WORTH_MESSAGES 8
+#define WORTH_BYTES (1u << 16)
 #define EVENTS_AT_ONCE 64u     /* until others have the engine */
 #define MOST_EVENTS (1u << 16) /* that are believed to be due */
 
@@ -538,7 +539,7 @@ static bool is_worth_it(struct simhca_fastpath_yielding *leaving, const struct s
 
 	if (!simhca_spin_wanted(&leaving->worth))
 		return false;
-	simhca_spin_done(&leaving->worth, messages - leaving->messages >= WORTH_IT ||
+	simhca_spin_done(&leaving->worth, messages - leaving->messages >= WORTH_MESSAGES ||
 						  bytes - leaving->bytes >= WORTH_BYTES);
 	leaving->messages = messages;
 	leaving->bytes = bytes;

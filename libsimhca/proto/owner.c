@@ -125,8 +125,10 @@ static inline void commit(struct simhca_owner *word, const struct simhca_side_lo
  *	fastpath.yielding
  *	drained_event_due,     a change of state is to be told, once
  *	last_wqe_event_due
- *	in_slot, recv_srq,     found anew for each packet (the latter two of an XRC_RECV QP; of
- *	key_pd		       others they do not change)
+ *	in_slot		       found anew for each packet but one that waits for its key; who polls
+ *			       copies from a slot of its own, whatever this says
+ *	recv_srq, key_pd       found anew for each packet of an XRC_RECV QP; of others they do not
+ *			       change
  *
  * A worker's send_of, requester and landing are valid while the owner word is held, and a timer that fires is compared with
  * the deadline.

@@ -205,7 +205,7 @@ bool simhca_execute_send(struct simhca_request *request)
 	/* A packet that only waited for others to end has invalidated its key already. */
 	if (!packet->has_inv || qp->resp.revoked_psn != packet->psn)
 		qp->resp.revoked = false;
-	/* Of such a one the data are in place, or in the slot, as they were. */
+	/* The data of such a packet are where it was placed, which may be the slot. */
 	if (!qp->resp.revoked)
 		qp->responder.in_slot = false;
 	if (!qp->resp.revoked && !place_part(request, &part))

@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/context.h"
-#include "core/device.h"
 #include "core/fabric.h"
 #include "dma/dma.h"
 #include "fastpath_scene.h"
@@ -832,23 +830,6 @@ static void a_pid_that_is_used_again(void **state)
 	assert_ptr_equal(simhca_context_mm(context[1], pid)->atomicity, next->atomicity);
 }
 
-/* The numbers of address spaces come again some day; those below are of files. */
-static void numbers_that_are_used_up(void **state)
-{
-	struct client *client = client_new(*state, 0);
-	uint32_t first = client->mm->number;
-
-	client->context->device->fabric->next_mm = UINT32_MAX / SIMHCA_MM_SLOTS - 1;
-	for (int i = 0; i < 3; i++) {
-		const struct simhca_mm *mm = client_new(*state, 0)->mm;
-
-		assert_int_equal(SIMHCA_MM_SLOT(mm->number), mm->atomicity->slot);
-		assert_true(mm->number >= SIMHCA_MM_SLOTS);
-		/* The first one's process has it in another context. */
-		assert_int_equal(mm->number == first, i == 1);
-	}
-}
-
 /* A UD QP writes there as well. */
 static void a_datagram(void **state)
 {
@@ -894,7 +875,6 @@ int main(void)
 		HERE(at_once),
 		HERE(how_many_may_write),
 		HERE(a_pid_that_is_used_again),
-		HERE(numbers_that_are_used_up),
 		HERE(a_datagram),
 	};
 

@@ -8,6 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/context.h"
+#include "core/device.h"
+#include "core/fabric.h"
+#include "dma/dma.h"
 #include "harness.h"
 
 #define LW SIMHCA_ACCESS_LOCAL_WRITE
@@ -364,10 +368,28 @@ static void registering_takes_no_longer_among_many_mappings(void **state)
 	assert_int_equal(0, munmap(pages, mappings * 4096));
 }
 
+/* The numbers of address spaces come again some day; those below are of files. */
+static void numbers_that_are_used_up(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	uint32_t first = client->mm->number;
+
+	client->context->device->fabric->next_mm = UINT32_MAX / SIMHCA_MM_SLOTS - 1;
+	for (int i = 0; i < 3; i++) {
+		const struct simhca_mm *mm = client_new(*state, 0)->mm;
+
+		assert_int_equal(SIMHCA_MM_SLOT(mm->number), mm->atomicity->slot);
+		assert_true(mm->number >= SIMHCA_MM_SLOTS);
+		/* The first one's process has it in another context. */
+		assert_int_equal(mm->number == first, i == 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(access_combinations),
+		ON_ETHERNET(numbers_that_are_used_up),
 		ON_ETHERNET(ranges_that_are_not_mapped),
 		ON_ETHERNET(ranges_that_wrap),
 		ON_ETHERNET(unknown_pds_are_refused),
