@@ -40,6 +40,13 @@ def pytest_runtest_setup(item):
             pytest.skip(mark.args[0])
 
 
+def pytest_terminal_summary(terminalreporter):
+    import tables
+
+    if tables.text():
+        terminalreporter.write_line("\n" + tables.text())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     config.addinivalue_line("markers", "private_memory(why): not with --under shared_memory, where registered memory is in files")

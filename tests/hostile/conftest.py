@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A daemon that is attacked, and an honest program beside the attack: its data are right, and no
-round of it takes long. $SIMHCA_BUILD is the build; worst rounds are printed at the end."""
+round of it takes long. $SIMHCA_BUILD is the build; worst rounds are in a table at the end."""
 import contextlib
 import os
 import signal
@@ -8,10 +8,9 @@ import subprocess
 
 import pytest
 
+import tables
 from attack import BOUND, Neighbour, Program
 from protocol import BUILD
-
-worst_rounds = []
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def neighbour(daemon, request):
     neighbour = Neighbour(daemon, *getattr(request, "param", []))
     yield neighbour
     rounds, worst = neighbour.leave()
-    worst_rounds.append((worst, rounds, request.node.name))
+    tables.cell("beside", request.node.name, "worst round", f"{worst * 1000:.1f} ms of {rounds} rounds")
     assert worst < BOUND
 
 
@@ -66,8 +65,3 @@ def slow_server(directory):
 def slow_file(slow_server):
     """A file that can be opened, and then answers nothing any more."""
     return slow_server.mountpoint + "/slow"
-
-
-def pytest_terminal_summary(terminalreporter):
-    for worst, rounds, name in sorted(worst_rounds, reverse=True):
-        terminalreporter.write_line(f"{worst * 1000:8.1f} ms worst of {rounds} rounds beside {name}")

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The packages of a release, and the table of what became of them."""
-import collections
 import shutil
 import time
 
+import tables
 from trees import Tree
 
-table = collections.defaultdict(dict)  # release -> {what: result}
+
+def note(release, what, result):
+    """A row for each question, a column for each release."""
+    tables.cell("packages", what, release, result)
 
 
 class Built:
@@ -25,7 +28,7 @@ class Built:
                                                   "DEB_BUILD_PROFILES": "nocheck"}
         self.log = self.tree.run("dpkg-buildpackage", "-us", "-uc", chdir="/src/simhca",
                                  **nocheck).stdout
-        table[release]["built"] = f"{time.monotonic() - started:.0f} s"
+        note(release, "built", f"{time.monotonic() - started:.0f} s")
         for path in (self.tree.path / "src").iterdir():
             if path.is_file():
                 shutil.copy(path, self.directory)

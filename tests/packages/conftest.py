@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from built import Built, table
+from built import Built, note
 from trees import RELEASES, ROOT
 
 
@@ -63,15 +63,4 @@ def pytest_runtest_makereport(item):
     release = item.callspec.params.get("release") if hasattr(item, "callspec") else None
     if release and not report.skipped and (report.when == "call" or report.failed):
         name = item.name.removeprefix("test_").split("[")[0]
-        table[release][name] = "ok" if report.passed else "FAILED"
-
-
-def pytest_terminal_summary(terminalreporter):
-    if not table:
-        return
-    rows = list(dict.fromkeys(name for column in table.values() for name in column))
-    terminalreporter.write_line("")
-    terminalreporter.write_line(f"{'packages':36}" + "".join(f"{name:>12}" for name in table))
-    for row in rows:
-        terminalreporter.write_line(f"{row:36}" + "".join(
-            f"{column.get(row, '-'):>12}" for column in table.values()))
+        note(release, name, "ok" if report.passed else "FAILED")

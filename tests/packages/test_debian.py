@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from built import table
+from built import note
 from trees import Tree
 
 MUSL = pathlib.Path("/usr/bin/musl-gcc")
@@ -53,7 +53,7 @@ def test_depends_on_the_releases_that_it_fits(built):
     end, = re.findall(r"libibverbs1 \(<< (\d+)~\)", depends)
     installed = built.tree.shell("dpkg-query -W -f '${Version}' libibverbs1")
     assert int(first) <= int(installed.split(".")[0]) < int(end)
-    table[built.release]["libibverbs1"] = f"{first} to <{end}"
+    note(built.release, "libibverbs1", f"{first} to <{end}")
 
 
 def test_newcomer(system):
@@ -63,7 +63,7 @@ def test_newcomer(system):
                  online=True)
     said = system.run("simhca", "run", "--", "ibv_devinfo", user=True).stdout
     assert "simhca0" in said and "PORT_ACTIVE" in said
-    table[system.release]["first minute"] = f"{time.monotonic() - started:.0f} s"
+    note(system.release, "first minute", f"{time.monotonic() - started:.0f} s")
     assert system.run("sh", "-c", "command -v cc gcc c++ clang", check=False).stdout == ""
 
 

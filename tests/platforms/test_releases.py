@@ -12,6 +12,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
+import tables
 from trees import LOGS, RELEASES
 
 USERS = "root", "user"
@@ -126,8 +127,13 @@ def expect_legal_skips(release, user, found):
     assert not unlisted, "skips for a reason that SKIPS does not have"
 
 
+def note(release, user, what, result):
+    """A row for each release and user, a column for each of these."""
+    tables.cell("platforms", f"{release}, {user}", what, result)
+
+
 @pytest.mark.parametrize("release, user", cases("demo"))
-def test_demo(release, user, trees, table, record_property):
+def test_demo(release, user, trees, record_property):
     """Each program of the demo has measured something."""
     tree = trees(release, *GROUPS)
     if SHORT_FORM:  # the demo keeps what is configured, and builds in half of the time
@@ -135,21 +141,21 @@ def test_demo(release, user, trees, table, record_property):
                               "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG", name="configured")
         assert status == 0, end_of(text)
     text, status = script(tree, user, "scripts/demo")
-    table(release, user, "rdma-core", version(tree, record_property))
-    table(release, user, "demo", "failed" if status else "works")
+    note(release, user, "rdma-core", version(tree, record_property))
+    note(release, user, "demo", "failed" if status else "works")
     assert status == 0, end_of(text)
     assert re.search(r"^ibv_rc_pingpong .* usec$", text, re.M), end_of(text)
 
 
 @pytest.mark.parametrize("release, user, suite", cases(*SUITES))
-def test_suite(release, user, suite, trees, table, record_property):
+def test_suite(release, user, suite, trees, record_property):
     """A suite passes, and skips nothing but what the file `skips` gives a reason for."""
     tree = trees(release, *GROUPS)
     text, status = script(tree, user, "scripts/test", suite)
     found = reports(tree, user, suite)
-    table(release, user, "rdma-core", version(tree, record_property))
+    note(release, user, "rdma-core", version(tree, record_property))
     counted = re.search(rf"^{suite}: (\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
-    table(release, user, suite, "/".join(counted.groups()) if counted else "failed")
+    note(release, user, suite, "/".join(counted.groups()) if counted else "failed")
     assert status == 0 and counted, end_of(text)
     assert int(counted[1]) > 50, end_of(text)
     if suite == "upstream":
@@ -158,12 +164,12 @@ def test_suite(release, user, suite, trees, table, record_property):
 
 
 @pytest.mark.parametrize("release, user", cases("efa"))
-def test_efa(release, user, trees, table, record_property):
+def test_efa(release, user, trees, record_property):
     """libefa, perftest, libfabric and Open MPI of the release drive --model efa."""
     tree = trees(release, "build", "efa")
     text, status = script(tree, user, "sh", "-c", EFA, name="efa")
     counted = re.search(r"(\d+) passed", text)
-    table(release, user, "rdma-core", version(tree, record_property))
-    table(release, user, "efa", counted[1] if counted and not status else "failed")
+    note(release, user, "rdma-core", version(tree, record_property))
+    note(release, user, "efa", counted[1] if counted and not status else "failed")
     assert status == 0 and counted and int(counted[1]) > 30, end_of(text)
     expect_legal_skips(release, user, reports(tree, user, "efa"))

@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+import tables
+
 HERE = pathlib.Path(__file__).resolve().parent
 pytest.register_assert_rewrite("common", "namespaces")
 
@@ -148,8 +150,6 @@ def sides(both):
 
 # ------------------------------------------------------------------------------ the table
 
-_RESULTS = {}  # what -> {who is the client: outcomes}
-
 
 def pytest_runtest_logreport(report):
     """A row for each test and its parameters but the client, who has a column."""
@@ -160,14 +160,5 @@ def pytest_runtest_logreport(report):
     words = parameters.split("-")
     client = next((word for word in words if word in ("ours", "rxe")), "")
     row = " ".join([what.removeprefix("test_"), *(word for word in words if word != client)])
-    _RESULTS.setdefault(row, {})[client] = f"{report.outcome} ({report.duration:.1f} s)"
-
-
-def pytest_terminal_summary(terminalreporter):
-    if not _RESULTS:
-        return
-    width = max(map(len, _RESULTS))
-    terminalreporter.write_line(f"{'':{width}}  {'simhca is the client':22}rxe is the client")
-    for row, cells in _RESULTS.items():
-        terminalreporter.write_line(f"{row:{width}}  {cells.get('ours', cells.get('', '')):22}"
-                                    f"{cells.get('rxe', '')}")
+    column = {"ours": "simhca is the client", "rxe": "rxe is the client"}.get(client, "both")
+    tables.cell("rxe", row, column, f"{report.outcome} ({report.duration:.1f} s)")
