@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Runs pairs of perftest programs on the device that `simhca run` gives, and reads their figures.
 
-Started by scripts/bench: `pairs.py SIMHCA OUT [TEST...]` measures the tests with these indices
-once, and writes a list of values, null for what failed, to OUT as JSON.
+Started by scripts/bench: `pairs.py SIMHCA REFERENCE OUT [TEST...]` measures the tests with these indices
+once, the short ones while the CPUs are near (near.py), and writes a list of values, null for what failed, to OUT as JSON.
 """
 
 import json
@@ -13,12 +13,14 @@ import sys
 import tempfile
 import time
 
+from near import Near
 from table import TESTS
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "clients"))
 from listening import is_listened_on, new_port  # noqa: E402 (its place is known now)
 
 PROGRAM_SECONDS = 60  # that one pair may take
+SHORT = ("lat", "bw", "rate")  # kinds of tests that take less than a second
 FEW, MANY = 1000, 31000  # messages: CPU time is that of the difference
 IDLE_SECONDS = 2
 
@@ -147,10 +149,12 @@ def measure(test, daemon):
 
 
 def main():
-    simhca, out, *indices = sys.argv[1:]
+    simhca, reference, out, *indices = sys.argv[1:]
     status = subprocess.run([simhca, "status", "--json"], stdout=subprocess.PIPE, check=True)
     daemon = json.loads(status.stdout)["pid"]
-    values = [measure(TESTS[int(index)], daemon) for index in indices]
+    near = Near(reference)
+    tests = [TESTS[int(index)] for index in indices]
+    values = [near.measure(measure, test, daemon) if test.kind in SHORT else measure(test, daemon) for test in tests]
     pathlib.Path(out).write_text(json.dumps(values))
 
 

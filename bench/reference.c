@@ -8,6 +8,9 @@
  *   mem_write_N    pwrite() on its /proc/PID/mem; mem_read_N: pread()
  *   futex, pipe    waking another process that sleeps there, one way
  *   tcp            a byte over loopback, one way; who waits polls
+ *   line           a cache line that changes in memory which both have, one way, from CPU to CPU
+ *
+ * With "line" as an argument, that alone.
  *
  * The two processes of a ping-pong wait in turn, so that a number is the time of one call, one
  * wake-up and one return. It ends by itself: what is not done after TIMEOUT_S kills both.
@@ -17,6 +20,7 @@
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -232,8 +236,30 @@ static void connect_tcp(struct table *table)
 	close(listener);
 }
 
+static void pass_line(struct table *table, uint32_t me)
+{
+	atomic_store_explicit(&table->turn, !me, memory_order_release);
+}
+
+static void await_line(struct table *table, uint32_t me)
+{
+	while (atomic_load_explicit(&table->turn, memory_order_acquire) != me)
+		;
+}
+
+static void stay_on(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		fail("sched_setaffinity");
+}
+
+/* cpus: each of the two stays on one of these; NULL: where it is put. */
 static void measure_ping_pong(const char *name, void (*pass)(struct table *, uint32_t),
-			      void (*await)(struct table *, uint32_t))
+			      void (*await)(struct table *, uint32_t), const int *cpus)
 {
 	struct table *table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -252,12 +278,19 @@ static void measure_ping_pong(const char *name, void (*pass)(struct table *, uin
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
+		if (cpus)
+			stay_on(cpus[1]);
+		for (uint32_t i = 0; i <= ROUND_TRIPS; i++) {
 			await(table, 1);
 			pass(table, 1);
 		}
 		_exit(0);
 	}
+	if (cpus)
+		stay_on(cpus[0]);
+	/* The first one waits until there is a child. */
+	pass(table, 0);
+	await(table, 0);
 	begin = now_ns();
 	for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
 		pass(table, 0);
@@ -275,12 +308,33 @@ static void measure_ping_pong(const char *name, void (*pass)(struct table *, uin
 	munmap(table, sizeof(*table));
 }
 
-int main(void)
+/* Nothing on a single CPU. This process stays on one then. */
+static void measure_line(void)
+{
+	cpu_set_t all;
+	int cpus[2], found = 0;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		fail("sched_getaffinity");
+	for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
+		if (CPU_ISSET(cpu, &all))
+			cpus[found++] = cpu;
+	if (found == 2)
+		measure_ping_pong("line", pass_line, await_line, cpus);
+}
+
+int main(int argc, char **argv)
 {
 	alarm(TIMEOUT_S);
-	measure_copies();
-	measure_ping_pong("futex", pass_futex, await_futex);
-	measure_ping_pong("pipe", pass_pipe, await_pipe);
-	measure_ping_pong("tcp", pass_tcp, await_tcp);
+	if (argc == 1) {
+		measure_copies();
+		measure_ping_pong("futex", pass_futex, await_futex, NULL);
+		measure_ping_pong("pipe", pass_pipe, await_pipe, NULL);
+		measure_ping_pong("tcp", pass_tcp, await_tcp, NULL);
+	} else if (argc > 2 || strcmp(argv[1], "line") != 0) {
+		fprintf(stderr, "Usage: reference [line]\n");
+		return 2;
+	}
+	measure_line();
 	return 0;
 }

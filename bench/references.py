@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 
+from near import Near
 from pairs import PROGRAM_SECONDS, is_listened_on, new_port, note
 
 # name, test of ucx_perftest, transport, more, bytes, how many, column of its line
@@ -50,7 +51,7 @@ def measure(program):
         found.update(of_program(program))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         note(f"bench: {program}: {error}")
-    found.update(of_ucx([name for name, *_ in UCX]))
+    found.update(Near(program).measure(of_ucx, [name for name, *_ in UCX]))
     return found
 
 

@@ -37,7 +37,8 @@ MESSAGES = """## Messages
 
 Debian's perftest, both ends on this machine. *Fast path*: programs carry their messages by themselves, as they do by default. *Daemon*: with
 `--fast-path off`, or where programs may not write to each other's memory. Latency is one way; a rate is in millions of messages in a
-second.
+second. A hypervisor moves the CPUs of its machines, and a cache line takes several times as long between some of them: what takes less than a
+second is measured while they share a cache, as far as they do within a minute.
 
 """
 REFERENCE = """## What they are compared with

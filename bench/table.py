@@ -59,6 +59,7 @@ REFERENCES = {
     "futex": "waking who sleeps on a futex",
     "pipe": "waking who sleeps in a pipe",
     "tcp": "TCP, both ends polling",
+    "line": "a cache line from CPU to CPU",
     "ucx_am": "UCX posix, active message",
     "ucx_put": "UCX posix, put",
     "ucx_cma": "UCX cma, put",
