@@ -15,33 +15,33 @@ def tests():
     for size in (2, 64, 4 * KIB):
         # 8 bytes is the least that is measured without simhca
         at = max(size, 8)
-        yield Test("lat", "send", size, "ib_send_lat -n 1000", f"ucx_am_{at}")
-        yield Test("lat", "write", size, "ib_write_lat -n 1000", f"mem_write_{at}")
-        yield Test("lat", "read", size, "ib_read_lat -n 1000", f"mem_read_{at}")
-    yield Test("lat", "send, SRQ", 2, "ib_send_lat -n 1000 --use-srq", "ucx_am_8")
-    yield Test("lat", "send, UD", 2, "ib_send_lat -n 1000 -c UD", "mem_write_8")
+        yield Test("lat", "send", size, "ib_send_lat -n 20000", f"ucx_am_{at}")
+        yield Test("lat", "write", size, "ib_write_lat -n 20000", f"mem_write_{at}")
+        yield Test("lat", "read", size, "ib_read_lat -n 20000", f"mem_read_{at}")
+    yield Test("lat", "send, SRQ", 2, "ib_send_lat -n 20000 --use-srq", "ucx_am_8")
+    yield Test("lat", "send, UD", 2, "ib_send_lat -n 20000 -c UD", "mem_write_8")
     for verb in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
         name = verb.lower().replace("_", " ")
-        yield Test("lat", name, 8, f"ib_atomic_lat -n 1000 -A {verb}", "mem_read_8")
-    yield Test("lat", "send, sleeping on events", 2, "ib_send_lat -n 1000 -e", "pipe")
-    for size, count in ((4 * KIB, 20000), (64 * KIB, 5000), (MIB, 500)):
+        yield Test("lat", name, 8, f"ib_atomic_lat -n 20000 -A {verb}", "mem_read_8")
+    yield Test("lat", "send, sleeping on events", 2, "ib_send_lat -n 20000 -e", "pipe")
+    for size, count in ((4 * KIB, 200000), (64 * KIB, 50000), (MIB, 5000)):
         yield Test("bw", "write", size, f"ib_write_bw -n {count}", f"vm_write_{size}")
         yield Test("bw", "read", size, f"ib_read_bw -n {count}", f"vm_read_{size}")
         yield Test("bw", "send", size, f"ib_send_bw -n {count}", f"vm_write_{size}")
     for verb in ("write", "read", "send"):
-        command = f"ib_{verb}_bw -b -n 5000"
+        command = f"ib_{verb}_bw -b -n 50000"
         yield Test("bw", f"{verb}, both ways", 64 * KIB, command, f"vm_write_{64 * KIB}")
     for verb in ("write", "read", "send"):
-        yield Test("rate", verb, 2, f"ib_{verb}_bw -n 20000", "futex")
-    yield Test("rate", "send, SRQ", 2, "ib_send_bw -n 20000 --use-srq", "futex")
-    yield Test("rate", "send, UD", 2, "ib_send_bw -n 20000 -c UD", "futex")
+        yield Test("rate", verb, 2, f"ib_{verb}_bw -n 200000", "futex")
+    yield Test("rate", "send, SRQ", 2, "ib_send_bw -n 200000 --use-srq", "futex")
+    yield Test("rate", "send, UD", 2, "ib_send_bw -n 200000 -c UD", "futex")
     for verb in ("write", "send"):
-        command = f"ib_{verb}_bw -n 5000 -q 16"
+        command = f"ib_{verb}_bw -n 20000 -q 16"
         yield Test("rate", f"{verb}, 16 QPs", 2, command, "futex")
-        command = f"ib_{verb}_bw -n 20000 -l 32"
+        command = f"ib_{verb}_bw -n 200000 -l 32"
         yield Test("rate", f"{verb}, lists of 32", 2, command, "futex")
     for pairs in (2, 4, 8):
-        command = "ib_write_bw -n 20000"
+        command = "ib_write_bw -n 200000"
         yield Test("rate", f"write, {pairs} pairs", 2, command, "futex", pairs)
     yield Test("cpu", "send", 2, "ib_send_bw", "vm_write_8")
     yield Test("cpu", "write", 64 * KIB, "ib_write_bw", f"vm_write_{64 * KIB}")
