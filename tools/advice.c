@@ -601,7 +601,7 @@ const struct advice *advice_on_connection(const char *how)
 		  { "",
 		    "The address is not one of a network interface that a device here stands on.",
 		    "Use an address that `simhca status` shows, or have a device stand on that "
-		    "interface: `simhca run --interface NAME`." } },
+		    "interface: `simhca run --netdev NAME`." } },
 		{ "backlog_full",
 		  { "",
 		    "The server accepts more slowly than clients come, or its backlog is small.",

@@ -258,7 +258,7 @@ static const struct cm_event {
 	  "rdma_resolve_addr() found no device for the address",
 	  { "", "The address is not one of an interface that a device here stands on.",
 	    "Use an address that `simhca status` shows, or have a device there: `simhca run "
-	    "--interface NAME`." } },
+	    "--netdev NAME`." } },
 	{ "ROUTE_ERROR",
 	  "rdma_resolve_route() found no way to the address",
 	  { "", "The peer's device has gone, or its port is down.",

@@ -124,7 +124,7 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 	return simhca_why(
 		why, ENODEV,
 		"no device is on the interface of %s: bind to an address that `simhca status` "
-		"shows, or have a device there: `simhca run --interface NAME`",
+		"shows, or have a device there: `simhca run --netdev NAME`",
 		cma_addr_print(addr, text));
 }
 

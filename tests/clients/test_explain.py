@@ -478,7 +478,7 @@ def test_what_libfabric_looks_for(launcher):
     assert not searched or re.search(
         r"CREATE_QP is refused: Invalid argument, \d+ times; a later one succeeded: max_inline_data = ", told), told
     refused = re.search(r"rdma_cm BIND is refused: No such device.*\n  because:    (.*)", told)
-    assert not refused or refused[1].endswith("or have a device there: `simhca run --interface NAME`"), told
+    assert not refused or refused[1].endswith("or have a device there: `simhca run --netdev NAME`"), told
 
 
 def test_an_injected_refusal(launcher):
