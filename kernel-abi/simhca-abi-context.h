@@ -148,7 +148,7 @@ struct simhca_cq_mem {
 	/* device: 1 once a CQE was lost; the CQ is dead. Here, as it is read by each empty poll */
 	_Atomic uint32_t overrun;
 	/* attached programs: events that they have put into its channel, or are about to */
-	_Atomic uint32_t told;
+	_Atomic uint32_t events_raised;
 	/* client: polls that found nothing, in hundreds: who waits by polling is seen by it */
 	_Atomic uint32_t empty_polls;
 	uint8_t reserved0[44];

@@ -81,7 +81,7 @@ struct simhca_fastpath {
 	_Atomic uint64_t srq_limit;
 	/* Not 0: the step raises such an event just now. If it ends there, the device does so. */
 	_Atomic uint32_t send_notifying, recv_notifying;
-	_Atomic uint64_t told; /* events that steps have raised */
+	_Atomic uint64_t events_raised; /* by steps */
 	/*
 	 * UD, which does not acquire the responder that a datagram is for. So what is under way
 	 * there is said here, before it begins. If it ends in the middle, or the step cannot go on
@@ -89,9 +89,9 @@ struct simhca_fastpath {
 	 */
 	_Atomic uint32_t dest;	/* QPN; 0: nothing is under way, or left to be recovered */
 	_Atomic uint32_t index; /* of the datagram, in the SQ's ring: committed once that is done */
-	_Atomic uint32_t before;  /* the latest claim there when it began */
-	_Atomic uint32_t told_to; /* QPN of whom recv_events and recv_notifying are about */
-	_Atomic uint64_t atomics; /* of the messages: those that fetch */
+	_Atomic uint32_t before;     /* the latest claim there when it began */
+	_Atomic uint32_t event_peer; /* QPN of whom recv_events and recv_notifying are about */
+	_Atomic uint64_t atomics;    /* of the messages: those that fetch */
 	uint64_t reserved0[4];
 	_Atomic uint32_t latency[SIMHCA_FASTPATH_LATENCIES]; /* of a sample of the messages */
 	/* UD: the receive, as it was claimed. What other QPs have ends before it. */

@@ -64,7 +64,7 @@ struct simhca_requester {
 	uint8_t answered;  /* RDMA_READ_WITH_INV, the oldest: the data are there */
 	uint8_t revoked;   /* the key to invalidate is void; old accesses may be under way */
 	uint8_t went_back; /* to psn_una, for a NAK: further ones are of the same loss */
-	uint8_t told;	   /* of silence, in the log */
+	uint8_t silence_logged;	      /* that the peer is silent */
 	uint8_t retries, rnr_retries; /* left */
 	uint32_t cqe_index; /* of the completion that was committed last: its CQ's index plus 1 */
 	uint32_t recv_cqe_index; /* UD, fast path: likewise of the receive that it completed */

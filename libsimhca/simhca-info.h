@@ -135,7 +135,7 @@ struct simhca_qp_info {
 	const struct simhca_device *peer_device;
 	/* of RC QPs, if programs may carry messages: those that it did; times that it did not */
 	bool fast_path;
-	uint64_t by_fast_path, told, handed[SIMHCA_SLOW_REASONS];
+	uint64_t by_fast_path, events_raised, handed[SIMHCA_SLOW_REASONS];
 	uint64_t faults[SIMHCA_OWN_ACCESSES];	 /* so far */
 	bool fault_pending[SIMHCA_OWN_ACCESSES]; /* queued or being resolved */
 };

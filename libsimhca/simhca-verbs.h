@@ -78,8 +78,9 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 struct simhca_identity {
 	struct simhca_user_handle user_handle;
 	uint64_t channel; /* of a CQ; 0: it has no completions */
-	uint32_t told;	  /* of a CQ: events that programs have put into the channel, as they say */
-	uint32_t renew;	  /* of a QP: enum simhca_renew, what is to follow when it has gone */
+	uint32_t
+		events_raised; /* of a CQ: events that programs have put into the channel, as they say */
+	uint32_t renew;	       /* of a QP: enum simhca_renew, what is to follow when it has gone */
 };
 int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
 		       struct simhca_identity *identity, struct simhca_why *why);

@@ -143,7 +143,8 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		const struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 
 		info->by_fast_path = atomic_load_explicit(&mem->messages, memory_order_relaxed);
-		info->told = atomic_load_explicit(&mem->told, memory_order_relaxed);
+		info->events_raised =
+			atomic_load_explicit(&mem->events_raised, memory_order_relaxed);
 		for (int i = 0; i < SIMHCA_SLOW_REASONS; i++)
 			info->handed[i] =
 				atomic_load_explicit(&mem->handed[i], memory_order_relaxed);

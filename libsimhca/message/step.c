@@ -327,22 +327,22 @@ bool simhca_step_has_room(const struct simhca_cq_view *cq)
  */
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events)
 {
-	_Atomic uint32_t *told = &events->cq->mem->told;
+	_Atomic uint32_t *raised = &events->cq->mem->events_raised;
 	const uint64_t *record = &events->notify->record;
 	bool sent;
 
 	if (events->notify->fd < 0)
 		return false;
 	simhca_store();
-	atomic_fetch_add(told, 1);
+	atomic_fetch_add(raised, 1);
 	simhca_store();
 	sent = simhca_call_send(events->notify->fd, record, sizeof(*record),
 				MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*record);
 	if (sent) {
-		simhca_step_add(&fastpath->told, 1);
+		simhca_step_add(&fastpath->events_raised, 1);
 	} else {
 		simhca_store();
-		atomic_fetch_sub(told, 1);
+		atomic_fetch_sub(raised, 1);
 		simhca_store();
 		atomic_fetch_add(events->due, 1);
 	}
@@ -433,7 +433,7 @@ void simhca_step_take_back(const struct simhca_step *step, struct simhca_step_he
 	simhca_store();
 	simhca_cq_slot(events.cq, cqe_index)->qpn = SIMHCA_VOID_QPN;
 	simhca_cqe_publish(events.cq, cqe_index);
-	simhca_step_tell_to(step);
+	simhca_step_name_event_peer(step);
 	/* A poller may have found nothing because this one was not published. */
 	if (simhca_step_disarm(&events, cqe_index, SIMHCA_ARM_BITS))
 		simhca_step_notify(step, held, &events);

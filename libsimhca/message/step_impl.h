@@ -345,10 +345,10 @@ static inline void simhca_step_notify(const struct simhca_step *step, struct sim
  * Whose CQ may get an event, for the device; before one can be due. A datagram's requester has several
  * such peers.
  */
-static inline void simhca_step_tell_to(const struct simhca_step *step)
+static inline void simhca_step_name_event_peer(const struct simhca_step *step)
 {
 	simhca_store();
-	atomic_store_explicit(&step->fastpath->told_to, step->peer.qpn, memory_order_release);
+	atomic_store_explicit(&step->fastpath->event_peer, step->peer.qpn, memory_order_release);
 }
 
 /* The receive does not complete by this step: its CQE, which was reserved, is void. */

@@ -60,7 +60,8 @@ static bool may_notify(const struct simhca_step *step)
 	/* relaxed: the device changes these under the requester's owner word. */
 	return (!limit || limit == step->peer.qpn) &&
 	       (!atomic_load_explicit(&fastpath->recv_events, memory_order_relaxed) ||
-		atomic_load_explicit(&fastpath->told_to, memory_order_relaxed) == step->peer.qpn);
+		atomic_load_explicit(&fastpath->event_peer, memory_order_relaxed) ==
+			step->peer.qpn);
 }
 
 /*
@@ -202,7 +203,7 @@ static bool publish_receive(const struct datagram *datagram, uint32_t matches)
 	const struct simhca_step_events events = simhca_step_recv_events(datagram->to);
 
 	simhca_cqe_publish(events.cq, datagram->cqe_index);
-	simhca_step_tell_to(datagram->to);
+	simhca_step_name_event_peer(datagram->to);
 	return simhca_step_disarm(&events, datagram->cqe_index, matches);
 }
 

@@ -41,9 +41,9 @@ static void join_line(struct simhca_faults *faults, struct simhca_pager *pager)
 	pager->waiting = true;
 	DL_APPEND2(faults->line, pager, line_prev, line_next);
 	pthread_cond_signal(&faults->cond);
-	if (faults->idle || faults->told || !ops->no_worker)
+	if (faults->idle || faults->no_worker_reported || !ops->no_worker)
 		return;
-	faults->told = true;
+	faults->no_worker_reported = true;
 	ops->no_worker(ops->arg);
 }
 
@@ -238,7 +238,7 @@ int simhca_faults_stuck(struct simhca_fabric *fabric)
 
 	pthread_mutex_lock(&faults->lock);
 	if (faults->idle || !faults->line) {
-		faults->told = false;
+		faults->no_worker_reported = false;
 		wanted = -1;
 	} else if (faults->ended == faults->watched) {
 		wanted = (int)may_have_workers(faults);

@@ -49,7 +49,7 @@ struct simhca_faults {
 	struct simhca_pager *busy; /* those that workers are at work for */
 	uint32_t threads, idle;
 	uint64_t ended, watched; /* pieces of work; at the last look of simhca_faults_stuck() */
-	bool told;		 /* simhca_ops.no_worker, and not taken back since */
+	bool no_worker_reported; /* and not taken back since */
 	bool stop;
 };
 

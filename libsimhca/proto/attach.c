@@ -682,7 +682,7 @@ static uint32_t raise_all(struct simhca_qp *qp)
 	}
 	/* The peer's first: it may sleep, and who rang does not. acquire: whose they are. */
 	if (atomic_load_explicit(&mem->recv_events, memory_order_acquire)) {
-		qpn = atomic_load_explicit(&mem->told_to, memory_order_relaxed);
+		qpn = atomic_load_explicit(&mem->event_peer, memory_order_relaxed);
 		peer = told_of(qp, qpn);
 		left = raise_events(&mem->recv_events, peer ? peer->recv_cq : NULL);
 	}

@@ -582,7 +582,7 @@ void simhca_cq_renew(struct simhca_cq *cq)
 	cq->renewal.begun = false;
 	simhca_cq_go_on(&to, simhca_cq_producer(&cq->view));
 	atomic_store(&to.mem->overrun, cq->overrun);
-	atomic_store(&to.mem->told, atomic_load(&from->told));
+	atomic_store(&to.mem->events_raised, atomic_load(&from->events_raised));
 	pthread_mutex_unlock(&cq->lock);
 }
 
@@ -692,7 +692,8 @@ int simhca_cq_identity(struct simhca_context *context, uint32_t handle,
 		.user_handle = cq->user_handle,
 		.channel = cq->channel,
 		/* relaxed: none is added any more, if nothing uses the CQ. */
-		.told = atomic_load_explicit(&cq->view.mem->told, memory_order_relaxed),
+		.events_raised =
+			atomic_load_explicit(&cq->view.mem->events_raised, memory_order_relaxed),
 	};
 	return 0;
 }

@@ -18,13 +18,13 @@ void simhca_qp_event(struct simhca_qp *qp, uint32_t type)
 	}
 	/* None of them goes meanwhile, and those that come stand before them. */
 	pthread_mutex_lock(&qp->xrc.lock);
-	qp->xrc.telling++;
+	qp->xrc.reporting++;
 	open = qp->xrc.opens;
 	pthread_mutex_unlock(&qp->xrc.lock);
 	for (; open; open = open->next)
 		simhca_async_event(open->context, open->user_handle, qp->qpn, type);
 	pthread_mutex_lock(&qp->xrc.lock);
-	qp->xrc.telling--;
+	qp->xrc.reporting--;
 	pthread_mutex_unlock(&qp->xrc.lock);
 }
 

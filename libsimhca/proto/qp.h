@@ -83,7 +83,7 @@ struct simhca_qp_xrc {
 	struct simhca_xrcd *domain;
 	struct simhca_qp_open *opens; /* who has it open, under the lock */
 	pthread_mutex_t lock;
-	uint32_t telling; /* who goes through opens without the lock */
+	uint32_t reporting; /* who goes through opens without the lock */
 };
 
 /* ethernet/: RAW_PACKET, RSS QPs and WQs. */

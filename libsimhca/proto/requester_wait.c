@@ -75,7 +75,7 @@ enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
 		return SIMHCA_NEXT_WAIT;
 	timeout = simhca_ack_timeout(qp, &adaptive);
-	if (!timeout && !qp->req.told)
+	if (!timeout && !qp->req.silence_logged)
 		timeout = SILENCE_NS;
 	qp->requester.adaptive = adaptive && (!timeout || adaptive < timeout);
 	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->requester.adaptive ? adaptive : timeout);

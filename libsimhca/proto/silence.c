@@ -246,13 +246,13 @@ void simhca_silence_unanswered(struct simhca_qp *qp)
 		return;
 	if (find_unsent(qp, unsent)) {
 		simhca_report_silence(qp, qp->req.why, NULL, why);
-	} else if (qp->req.told) {
+	} else if (qp->req.silence_logged) {
 		return;
 	} else {
 		why = find_reason(qp, orphan, &obstacle);
 		simhca_report_silence(qp, SIMHCA_REASON_NO_RESPONSE, obstacles[obstacle].name, why);
 	}
-	qp->req.told = true;
+	qp->req.silence_logged = true;
 	tell(qp, "has no answer from", why,
 	     qp->qpc->timeout ? "" : "; its timeout is 0, so it waits without end");
 }

@@ -207,8 +207,8 @@ static inline bool simhca_gate_requester(struct simhca_requester *req,
 	struct simhca_gate_flights flights;
 
 	if (req->psn_next > SIMHCA_PSN_MASK || req->wait > SIMHCA_WAIT_PEER ||
-	    (req->fault | req->alone | req->answered | req->revoked | req->went_back | req->told) >
-		    1)
+	    (req->fault | req->alone | req->answered | req->revoked | req->went_back |
+	     req->silence_logged) > 1)
 		return false;
 	if (!req->count) {
 		req->psn_una = req->psn_send = req->psn_sent = req->psn_next;

@@ -63,18 +63,18 @@ static int add_open(struct simhca_context *context, struct simhca_qp *qp,
 	return 0;
 }
 
-/* 0 or -EAGAIN: they are being told of an event. */
+/* 0, or -EAGAIN while somebody goes through them to report an event. */
 static int remove_open(struct simhca_qp *qp, struct simhca_qp_open **link)
 {
 	struct simhca_qp_open *open = *link;
-	bool told;
+	bool busy;
 
 	pthread_mutex_lock(&qp->xrc.lock);
-	told = qp->xrc.telling;
-	if (!told)
+	busy = qp->xrc.reporting;
+	if (!busy)
 		*link = open->next;
 	pthread_mutex_unlock(&qp->xrc.lock);
-	if (told)
+	if (busy)
 		return -EAGAIN;
 	open->domain->users--;
 	simhca_object_remove(open->context, SIMHCA_OBJ_QP, open->handle);

@@ -35,7 +35,7 @@ static bool unknown_writes; /* the device may have written anywhere */
 static struct {
 	uint32_t process;
 	uint64_t bytes, regions; /* of those that a NIC would pin */
-	bool told;
+	bool reported;
 } pinned;
 
 void shca_lint_lock(void)
@@ -83,10 +83,10 @@ static void look_at_limit(struct shca_context *ctx)
 	struct rlimit limit;
 	char text[160];
 
-	if (pinned.told || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-	    pinned.bytes <= limit.rlim_cur || may_pin_all())
+	if (pinned.reported || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY || pinned.bytes <= limit.rlim_cur || may_pin_all())
 		return;
-	pinned.told = true;
+	pinned.reported = true;
 	snprintf(text, sizeof(text),
 		 "%llu bytes were registered at once, in %llu region%s, and RLIMIT_MEMLOCK is %llu",
 		 (unsigned long long)pinned.bytes, (unsigned long long)pinned.regions,

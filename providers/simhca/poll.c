@@ -19,7 +19,7 @@
 #define MANY 8u
 #define WAITING_SHIFT 25
 
-#define NONE_TOLD_NS 2000000000u
+#define EMPTY_REPORTED_NS 2000000000u
 
 /* What no operation is. That of a send looks like one of a receive, and the other way round. */
 #define POISON_OF_RECV 0x7e
@@ -426,8 +426,8 @@ static __attribute__((cold, noinline)) bool polled_for_none(struct shca_cq *cq)
 		cq->none_since = now_ns;
 		cq->none_ci = cq->ci;
 	}
-	tell = now_ns - cq->none_since > NONE_TOLD_NS && !cq->none_told;
-	cq->none_told |= tell;
+	tell = now_ns - cq->none_since > EMPTY_REPORTED_NS && !cq->empty_reported;
+	cq->empty_reported |= tell;
 	return tell;
 }
 

@@ -186,7 +186,7 @@ struct shca_cq {
 	bool single_threaded; /* the application promised: no lock */
 	bool ignore_overrun;  /* the device does not look whether a CQE was read */
 	bool failed;	      /* an overrun, and what was there before it has been taken */
-	bool none_told;	      /* that it is polled for no completions */
+	bool empty_reported;  /* that it is polled for no completions */
 	atomic_bool polling;  /* between a successful start_poll and end_poll */
 	uint32_t empty_polls; /* in a row */
 	uint32_t stay_ns; /* without yielding; more each time that others took long, for nothing */

@@ -48,7 +48,7 @@ static json_t *fast_path_json(const struct simhca_qp_info *info)
 	json_t *fast_path = json_object();
 
 	json_object_set_new(fast_path, "messages", json_integer((json_int_t)info->by_fast_path));
-	json_object_set_new(fast_path, "events", json_integer((json_int_t)info->told));
+	json_object_set_new(fast_path, "events", json_integer((json_int_t)info->events_raised));
 	for (int i = 0; i < SIMHCA_SLOW_REASONS; i++)
 		json_object_set_new(fast_path, reasons[i],
 				    json_integer((json_int_t)info->handed[i]));

@@ -30,7 +30,7 @@ struct sleeper {
 	long long cpu;
 	unsigned int looks; /* since it last moved */
 	bool seen;	    /* at this look */
-	bool told;
+	bool reported;
 	char text[320]; /* if it was */
 };
 
@@ -103,7 +103,7 @@ static struct sleeper *make_room(struct session *session)
 	for (unsigned int i = 0; i < num_sleepers(session); i++) {
 		struct sleeper *sleeper = &session->sleepers[i];
 
-		if (sleeper->how == in_vain_how[SIMHCA_NOTHING_POSTED] && !sleeper->told) {
+		if (sleeper->how == in_vain_how[SIMHCA_NOTHING_POSTED] && !sleeper->reported) {
 			*sleeper = (struct sleeper){ 0 };
 			return sleeper;
 		}
@@ -179,7 +179,7 @@ static void tell(const struct session *session, const char *how, struct sleeper 
 {
 	failures_add_sleep(session->device->daemon->failures, simhca_context_id(session->context),
 			   how, sleeper->text);
-	sleeper->told = true;
+	sleeper->reported = true;
 }
 
 static void tell_of_completions(const struct session *session, const struct simhca_cq_info *cq,
@@ -288,7 +288,7 @@ static void tell_of_another(const struct look *look, const struct simhca_cq_info
 /* The program went on: what was said of it is true no more. */
 static void forget(const struct session *session, struct sleeper *sleeper)
 {
-	if (sleeper->told)
+	if (sleeper->reported)
 		failures_woke_up(session->device->daemon->failures,
 				 simhca_context_id(session->context), sleeper->text);
 	*sleeper = (struct sleeper){ 0 };
@@ -311,7 +311,7 @@ static bool may_be_right(const char *how)
 static void forget_destroyed(const struct session *session, struct sleeper *sleeper)
 {
 	if (!may_be_right(sleeper->how))
-		sleeper->told = false;
+		sleeper->reported = false;
 	forget(session, sleeper);
 }
 
@@ -389,7 +389,7 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 		return;
 	}
 	sleeper->seen = true;
-	if (sleeper->told || ++sleeper->looks < LOOKS)
+	if (sleeper->reported || ++sleeper->looks < LOOKS)
 		return;
 	polls = sleeper->empty_polls != cq->empty_polls;
 	/* Who has nothing posted, and sleeps, may sleep for something else. */
@@ -495,7 +495,7 @@ static void look_again(const struct session *session, struct sleeper *sleeper)
 void sleepers_session_ends(struct session *session)
 {
 	for (unsigned int i = 0; i < num_sleepers(session); i++)
-		if (session->sleepers[i].told)
+		if (session->sleepers[i].reported)
 			look_again(session, &session->sleepers[i]);
 	free(session->sleepers);
 	session->sleepers = NULL;

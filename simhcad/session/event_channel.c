@@ -439,10 +439,10 @@ static bool is_end_of(const struct event_pipe *pipe, int fd)
 }
 
 /* Set locked. */
-static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe, uint32_t told)
+static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe, uint32_t events_raised)
 {
 	struct event_count *count, *next;
-	uint32_t written = told;
+	uint32_t written = events_raised;
 	size_t unread;
 
 	HASH_ITER (hh, pipe->counts, count, next) {
@@ -466,7 +466,7 @@ static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe, uint3
 }
 
 bool event_purge_start(struct event_purge *purge, struct event_set *set, bool completions,
-		       uint64_t inode, uint64_t element, uint32_t told, int fd)
+		       uint64_t inode, uint64_t element, uint32_t events_raised, int fd)
 {
 	struct event_pipe *pipe;
 
@@ -475,7 +475,7 @@ bool event_purge_start(struct event_purge *purge, struct event_set *set, bool co
 	if (completions) {
 		HASH_FIND(hh, set->channels, &inode, sizeof(inode), pipe);
 		if (pipe)
-			purge_pipe(purge, pipe, told);
+			purge_pipe(purge, pipe, events_raised);
 	} else {
 		/* All of them: the first one was another while an older one was still open. */
 		DL_FOREACH (set->async, pipe)

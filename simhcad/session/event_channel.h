@@ -124,7 +124,7 @@ struct event_purge {
 	size_t size, room; /* bytes */
 };
 bool event_purge_start(struct event_purge *purge, struct event_set *set, bool completions,
-		       uint64_t inode, uint64_t element, uint32_t told, int fd);
+		       uint64_t inode, uint64_t element, uint32_t events_raised, int fd);
 void event_purge_read(struct event_purge *purge);
 /* Returns how many the client did read. */
 uint32_t event_purge_finish(struct event_purge *purge);

@@ -52,7 +52,8 @@ static int take_back(struct session *session, struct request *request, struct ta
 		back->reading[i] =
 			event_purge_start(&back->purge[i], &session->events, i == COMPLETIONS,
 					  i == COMPLETIONS ? channel : user->events, user->element,
-					  i == COMPLETIONS ? identity->told : 0, back->fds[i]);
+					  i == COMPLETIONS ? identity->events_raised : 0,
+					  back->fds[i]);
 	}
 	if (!back->reading[COMPLETIONS] && !back->reading[ASYNC]) {
 		finish_taking_back(&back->chore);

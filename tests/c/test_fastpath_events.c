@@ -70,7 +70,7 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 		assert_int_equal(fastpath_raised, rows[i].events);
 	}
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_EVENT], by_fast_path ? 0 : 2);
-	assert_int_equal(step.fastpath->told, by_fast_path ? 2 : 0);
+	assert_int_equal(step.fastpath->events_raised, by_fast_path ? 2 : 0);
 	cq_arm(pair->a.send_cq, SIMHCA_ARM_NEXT);
 	fastpath_write(pair, 8, pair->b.mr);
 	assert_int_equal(simhca_step(&step), by_fast_path);
@@ -99,9 +99,9 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 		atomic_store(&late->state->arm, 0);
 	}
 	assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_EVENT], by_fast_path ? 0 : 5);
-	assert_int_equal(step.fastpath->told, by_fast_path ? 5 : 0);
-	assert_int_equal(pair->b.recv_cq->state->told, by_fast_path ? 3 : 0);
-	assert_int_equal(pair->a.send_cq->state->told, by_fast_path ? 2 : 0);
+	assert_int_equal(step.fastpath->events_raised, by_fast_path ? 5 : 0);
+	assert_int_equal(pair->b.recv_cq->state->events_raised, by_fast_path ? 3 : 0);
+	assert_int_equal(pair->a.send_cq->state->events_raised, by_fast_path ? 2 : 0);
 	assert_int_equal(step.fastpath->messages, ARRAY_SIZE(rows) + 3);
 	if (by_fast_path) {
 		fastpath_fill_channel(recv_ends);
@@ -126,8 +126,8 @@ static void who_sleeps_is_woken(struct world *world, bool by_fast_path)
 	assert_int_equal(fastpath_raised, 200);
 	fastpath_detach(&step);
 	/* What found no room does not count, and neither did what nobody reads. */
-	assert_int_equal(pair->b.recv_cq->state->told, by_fast_path ? 3 : 0);
-	assert_int_equal(pair->a.send_cq->state->told, by_fast_path ? 2 : 0);
+	assert_int_equal(pair->b.recv_cq->state->events_raised, by_fast_path ? 3 : 0);
+	assert_int_equal(pair->a.send_cq->state->events_raised, by_fast_path ? 2 : 0);
 	assert_int_equal(fastpath_read_channel(recv_ends, pair->b.recv_cq), 0);
 	close(send_ends[0]);
 	fastpath_close_channel(recv_ends);

@@ -59,7 +59,7 @@ static void killed_at_each_store(void **state)
 			assert_int_equal(pair->b.qp->state->resp_owner.holder, 0);
 			by_device = fastpath_raised;
 			read = fastpath_read_channel(ends, pair->b.recv_cq);
-			counted = pair->b.recv_cq->state->told;
+			counted = pair->b.recv_cq->state->events_raised;
 			assert_int_equal(qp_move(pair->b.qp, IBV_QPS_ERR), 0);
 			run_until_idle(*state);
 			while (fastpath_next_cqe(pair->b.recv_cq, &cqe)) {

@@ -41,12 +41,12 @@ static void who_sleeps_is_woken(void **state)
 	ud_send(&pair->a, LENGTH);
 	assert_false(fastpath_run(&step));
 	assert_int_equal(step.fastpath->recv_events, 1);
-	assert_int_equal(step.fastpath->told_to, pair->b.qp->qpn);
+	assert_int_equal(step.fastpath->event_peer, pair->b.qp->qpn);
 	assert_int_equal(atomic_load(&pair->b.recv_cq->events), 0);
 	ud_ring(&pair->a);
 	assert_int_equal(atomic_load(&pair->b.recv_cq->events), 1);
 	/* which believes no more than that the QP is attached to it, */
-	step.fastpath->told_to = pair->a.qp->qpn;
+	step.fastpath->event_peer = pair->a.qp->qpn;
 	step.fastpath->recv_events = 1;
 	ud_ring(&pair->a);
 	assert_int_equal(atomic_load(&pair->a.recv_cq->events), 0);

@@ -130,7 +130,7 @@ static void anothers_event(struct pair *pair)
 	ud_receive(pair, 0);
 	ud_send(&pair->a, LENGTH);
 	mem->recv_events = 1;
-	mem->told_to = pair->b.qp->qpn + 1;
+	mem->event_peer = pair->b.qp->qpn + 1;
 }
 
 static void anothers_limit(struct pair *pair)

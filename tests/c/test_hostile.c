@@ -181,7 +181,7 @@ static void requesters_that_lie_about_their_progress(void **state)
 		R(answered, 1),
 		R(revoked, 2),
 		R(went_back, 2),
-		R(told, 2),
+		R(silence_logged, 2),
 	};
 #undef R
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {

@@ -39,7 +39,7 @@ int main(void)
 	      "24 bits");
 	prove(req.wait <= SIMHCA_WAIT_PEER, "a wait that there is");
 	prove(req.fault <= 1 && req.alone <= 1 && req.answered <= 1 && req.revoked <= 1 &&
-		      req.went_back <= 1 && req.told <= 1,
+		      req.went_back <= 1 && req.silence_logged <= 1,
 	      "truth values");
 	prove(req.reads <= req.count, "reads are messages");
 	if (!req.count) {

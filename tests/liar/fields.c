@@ -68,7 +68,7 @@ static void list_progress(struct scene *scene, const char *side, struct simhca_q
 	REQ(SMALL, answered);
 	REQ(SMALL, revoked);
 	REQ(SMALL, went_back);
-	REQ(SMALL, told);
+	REQ(SMALL, silence_logged);
 	REQ(SMALL, retries);
 	REQ(SMALL, rnr_retries);
 	REQ(INDEX, cqe_index);
@@ -175,7 +175,7 @@ static void list_cq(struct scene *scene, const char *name, const struct cq *cq)
 	NAME(field_add(scene, INDEX, &cq->state->ci, 4), "%s.ci", name);
 	NAME(field_add(scene, INDEX, &cq->state->arm, 4), "%s.arm", name);
 	NAME(field_add(scene, INDEX, &cq->state->overrun, 4), "%s.overrun", name);
-	NAME(field_add(scene, INDEX, &cq->state->told, 4), "%s.told", name);
+	NAME(field_add(scene, INDEX, &cq->state->events_raised, 4), "%s.events_raised", name);
 	NAME(field_add(scene, INDEX, &cq->state->pi, 4), "%s.pi", name);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct field *field = field_add(scene, INDEX, &cq->ring[i].wallclock, 8);
@@ -224,7 +224,7 @@ static void list_fastpath(struct scene *scene, const char *side, struct simhca_f
 	FASTPATH(HOLDER, dest);
 	FASTPATH(INDEX, index);
 	FASTPATH(INDEX, before);
-	FASTPATH(HOLDER, told_to);
+	FASTPATH(HOLDER, event_peer);
 	FASTPATH(INDEX, recv[1]);
 #undef FASTPATH
 }

@@ -428,7 +428,8 @@ static void lie_of_cq(const struct handed *handed, uint64_t *seed)
 		atomic_store(&handed->cq->arm, number(seed));
 		break;
 	case 2:
-		atomic_store(may_end ? &handed->cq->overrun : &handed->cq->told, number(seed));
+		atomic_store(may_end ? &handed->cq->overrun : &handed->cq->events_raised,
+			     number(seed));
 		break;
 	default: /* a ticket of the liar's, of another, of nobody */
 		slot->wallclock = (uint64_t)(SIMHCA_OWNER_PROGRAM | qpn(seed)) << 32 |
