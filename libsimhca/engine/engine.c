@@ -94,7 +94,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 	struct simhca_engine *engine = worker->engine;
 	uint64_t timeout;
 
-	if (worker->roams)
+	if (worker->unpinned)
 		simhca_worker_pin(worker);
 	simhca_poller_consider(worker);
 	simhca_poller_resign(worker);
@@ -109,7 +109,7 @@ static void sleep_until_work(struct simhca_worker *worker)
 /* Somebody else works. */
 static void wait_for_turn(struct simhca_worker *worker)
 {
-	if (worker->roams)
+	if (worker->unpinned)
 		simhca_worker_pin(worker);
 	sleep_for(worker, UINT64_MAX);
 }

@@ -35,9 +35,9 @@ struct simhca_engine_cpu {
 
 /* Which of an engine's threads polls, and works; see poller.c. */
 struct simhca_poller {
-	_Atomic(struct simhca_worker *) thread; /* NULL: all sleep, or are about to */
-	_Atomic(struct simhca_worker *) heir;	/* waits to become the poller */
-	_Atomic uint32_t invited; /* cpu_index whose thread is to become the heir, plus 1 */
+	_Atomic(struct simhca_worker *) thread;	   /* NULL: all sleep, or are about to */
+	_Atomic(struct simhca_worker *) successor; /* waits to become the poller */
+	_Atomic uint32_t invited; /* cpu_index whose thread is to become the successor, plus 1 */
 	/* The poller's. */
 	uint32_t last_cpu_index;
 	uint32_t streak;       /* wake-ups on that CPU in a row */

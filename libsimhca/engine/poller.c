@@ -19,13 +19,13 @@
 #include "engine.h"
 #include "engine_impl.h"
 
-#define SOON_NS 50000u	    /* from falling asleep to waking up: somebody posts again and again */
+#define STREAK_NS 50000u    /* from falling asleep to waking up: somebody posts again and again */
 #define LONG_SPIN_NS 10000u /* an invited thread polls for so long, and one that found a lot */
 #define WAIT_NS 50000u	    /* for the poller to hand over */
 #define GOOD 8u		    /* times that a thread finds work without sleeping: it is well placed */
 #define LEAST_STREAK 8u	    /* wake-ups on one CPU before another is invited */
 #define MOST_STREAK 1024u
-#define ROAM_NS 1000000u  /* who has worked for so long without sleeping may run on any CPU */
+#define UNPIN_NS 1000000u /* who has worked for so long without sleeping may run on any CPU */
 #define LOOK_AT_CLOCK 32u /* times that it found work */
 
 static bool pass(_Atomic(struct simhca_worker *) *place, struct simhca_worker *from,
@@ -42,7 +42,7 @@ bool simhca_is_poller(const struct simhca_worker *worker)
 }
 
 /* The thread woke up, and is the one to work. */
-static void begin(struct simhca_worker *worker, bool guest)
+static void begin(struct simhca_worker *worker, bool is_invited)
 {
 	struct simhca_poller *poller = &worker->engine->poller;
 
@@ -50,34 +50,35 @@ static void begin(struct simhca_worker *worker, bool guest)
 		return;
 	worker->slept = false;
 	worker->awake_ns = simhca_engine_now(worker->engine);
-	worker->guest = guest;
+	worker->is_invited = is_invited;
 	worker->finds = 0;
 	if (poller->last_cpu_index == worker->cpu_index &&
-	    worker->awake_ns - poller->released_ns < SOON_NS)
+	    worker->awake_ns - poller->released_ns < STREAK_NS)
 		poller->streak++;
 	else
 		poller->streak = 0;
 	poller->last_cpu_index = worker->cpu_index;
 }
 
-/* Stands for an heir who is being made the poller. */
+/* Stands for a successor who is being made the poller. */
 static struct simhca_worker claimed;
 
 /* Waits for the poller to finish its round. */
-static bool inherit(struct simhca_worker *worker)
+static bool succeed(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
 	struct simhca_poller *poller = &engine->poller;
 	uint64_t end = simhca_engine_now(engine) + WAIT_NS;
 
-	if (!pass(&poller->heir, NULL, worker))
+	if (!pass(&poller->successor, NULL, worker))
 		return false;
 	while (!simhca_is_poller(worker) && !pass(&poller->thread, NULL, worker))
 		if (simhca_engine_now(engine) > end)
 			break;
 	/* Whoever has claimed us is about to make us the poller; or finds that it is not any more.
 	 */
-	while (!pass(&poller->heir, worker, NULL) && atomic_load(&poller->heir) == &claimed)
+	while (!pass(&poller->successor, worker, NULL) &&
+	       atomic_load(&poller->successor) == &claimed)
 		;
 	return simhca_is_poller(worker);
 }
@@ -86,21 +87,23 @@ bool simhca_poller_become(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
 	struct simhca_poller *poller = &engine->poller;
-	struct simhca_worker *heir;
+	struct simhca_worker *successor;
 	uint32_t invited;
 
 	if (simhca_is_poller(worker)) {
-		heir = atomic_load_explicit(&poller->heir, memory_order_relaxed);
+		successor = atomic_load_explicit(&poller->successor, memory_order_relaxed);
 		/* Claimed, it waits for nothing else; and it looks at all there is. */
-		if (!heir || heir == &claimed || !pass(&poller->heir, heir, &claimed))
+		if (!successor || successor == &claimed ||
+		    !pass(&poller->successor, successor, &claimed))
 			return true;
 		/* We can have been replaced just now. */
-		atomic_store(&poller->heir, pass(&poller->thread, worker, heir) ? NULL : heir);
+		atomic_store(&poller->successor,
+			     pass(&poller->thread, worker, successor) ? NULL : successor);
 		return false;
 	}
 	invited = worker->cpu_index + 1;
 	if (engine->num_cpus > 1 && atomic_compare_exchange_strong(&poller->invited, &invited, 0) &&
-	    inherit(worker)) {
+	    succeed(worker)) {
 		begin(worker, true);
 		return true;
 	}
@@ -124,9 +127,9 @@ void simhca_poller_found(struct simhca_worker *worker)
 {
 	struct simhca_engine *engine = worker->engine;
 
-	if (engine->num_cpus == 1 || ++worker->finds % LOOK_AT_CLOCK || worker->roams)
+	if (engine->num_cpus == 1 || ++worker->finds % LOOK_AT_CLOCK || worker->unpinned)
 		return;
-	if (simhca_engine_now(engine) - worker->awake_ns > ROAM_NS)
+	if (simhca_engine_now(engine) - worker->awake_ns > UNPIN_NS)
 		simhca_worker_unpin(worker);
 }
 
@@ -134,7 +137,7 @@ uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker)
 {
 	const struct simhca_engine *engine = worker->engine;
 
-	if (engine->num_cpus > 1 && (worker->guest || worker->finds >= GOOD))
+	if (engine->num_cpus > 1 && (worker->is_invited || worker->finds >= GOOD))
 		return LONG_SPIN_NS;
 	return engine->config.spin_us * 1000ull;
 }
@@ -152,9 +155,9 @@ void simhca_poller_consider(struct simhca_worker *worker)
 	/* It can have been replaced, being taken for stuck. */
 	if (engine->num_cpus == 1 || !simhca_is_poller(worker))
 		return;
-	if (worker->guest && worker->finds >= GOOD)
+	if (worker->is_invited && worker->finds >= GOOD)
 		poller->invite_after = LEAST_STREAK;
-	if (!worker->guest && poller->streak >= poller->invite_after) {
+	if (!worker->is_invited && poller->streak >= poller->invite_after) {
 		uint32_t cpu_index = (worker->cpu_index + 1) % engine->num_cpus;
 
 		poller->streak = 0;

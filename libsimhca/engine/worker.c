@@ -76,14 +76,14 @@ static void run_on(const struct simhca_engine *engine, uint32_t from, uint32_t t
 
 void simhca_worker_pin(struct simhca_worker *worker)
 {
-	worker->roams = false;
+	worker->unpinned = false;
 	if (worker->engine->num_cpus > 1)
 		run_on(worker->engine, worker->cpu_index, worker->cpu_index + 1);
 }
 
 void simhca_worker_unpin(struct simhca_worker *worker)
 {
-	worker->roams = true;
+	worker->unpinned = true;
 	if (worker->engine->num_cpus > 1)
 		run_on(worker->engine, 0, worker->engine->num_cpus);
 }

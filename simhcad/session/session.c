@@ -154,13 +154,13 @@ static int handle(struct session *session, const struct command *command, struct
 		  struct reply *reply, double age, struct simhca_why *why)
 {
 	struct daemon *daemon = session->device->daemon;
-	bool hurry = age > 0 || monotonic_s() < daemon->in_vain + IN_VAIN;
+	bool briefly = age > 0 || monotonic_s() < daemon->in_vain + IN_VAIN;
 	int status;
 
-	simhca_fabric_brief_waits(daemon->fabric, hurry);
+	simhca_fabric_brief_waits(daemon->fabric, briefly);
 	status = command->handler(session, request, reply, why);
 	simhca_fabric_brief_waits(daemon->fabric, false);
-	if (status == -EAGAIN && !hurry)
+	if (status == -EAGAIN && !briefly)
 		daemon->in_vain = monotonic_s();
 	return status;
 }

@@ -15,9 +15,9 @@
  *	LOOK_FIRST		it looks at the run queue before it resigns
  *	ARM_FIRST		it arms, and looks at top, before it resigns
  *	WAKE_FIRST		the other engine looks for a holder before it has queued the QP
- *	NO_CLAIM		the poller makes the heir the poller without a claim, who
+ *	NO_CLAIM		the poller makes the successor the poller without a claim, who
  *				may have given up
- *	NO_PATIENCE		an heir who has been claimed does not wait for what comes of it
+ *	NO_WAIT		a successor who has been claimed does not wait for what comes of it
  *	NO_ACTIVATE		a thread that a doorbell wakes in vain leaves the context inactive
  *
  * Worlds with less in them, which have half of the states. The last one is enough for each mutant.
@@ -40,7 +40,7 @@ bool context_lock;
 bool queued;		/* a QP is on the run queue */
 /* By CPU: eventfds, as epoll sees them: written since the last look. */
 bool doorbell_fd[CPUS], wake_fd[CPUS];
-byte holder, heir;	/* the poller and the next one: thread 1 or 2, or 0 */
+byte holder, successor;	/* the poller and the next one: thread 1 or 2, or 0 */
 byte invited;
 byte invitations = INVITATIONS;	/* left */
 
@@ -130,15 +130,15 @@ inline become_poller(me, holds, mine)
 	holds = false;
 	if
 	:: holder == me ->
-		mine = heir;
+		mine = successor;
 		if
 		:: !mine || mine == CLAIMED -> holds = true
 		:: else ->
 #ifdef NO_CLAIM
-			heir = 0;
+			successor = 0;
 			holder = mine
 #else
-			atomic { if :: heir == mine -> heir = CLAIMED :: else -> holds = true fi };
+			atomic { if :: successor == mine -> successor = CLAIMED :: else -> holds = true fi };
 			if
 			:: !holds ->
 				atomic {
@@ -147,14 +147,14 @@ inline become_poller(me, holds, mine)
 					:: else
 					fi
 				};
-				heir = mine
+				successor = mine
 			:: else
 			fi
 #endif
 		fi
 	:: else ->
 		atomic { if :: invited == me -> invited = 0; mine = 1 :: else -> mine = 0 fi };
-		if :: mine -> inherit(me, holds) :: else fi;
+		if :: mine -> succeed(me, holds) :: else fi;
 		if
 		:: !holds -> atomic { if :: holder == 0 -> holder = me; holds = true :: else fi }
 		:: else
@@ -164,20 +164,20 @@ inline become_poller(me, holds, mine)
 }
 
 /* Waits for the holder, or gives up at any time. */
-inline inherit(me, holds)
+inline succeed(me, holds)
 {
-	heir = me;
+	successor = me;
 	if
 	:: holder == me
 	:: atomic { holder == 0 -> holder = me }
 	:: true
 	fi;
-#ifdef NO_PATIENCE
-	atomic { if :: heir == me -> heir = 0 :: else fi };
+#ifdef NO_WAIT
+	atomic { if :: successor == me -> successor = 0 :: else fi };
 #else
 	do
-	:: atomic { heir == me -> heir = 0 }; break
-	:: atomic { heir != me && heir != CLAIMED -> break }
+	:: atomic { successor == me -> successor = 0 }; break
+	:: atomic { successor != me && successor != CLAIMED -> break }
 	od;
 #endif
 	holds = holder == me
