@@ -500,21 +500,39 @@ static void what_is_taken_back_just_then(void **state)
 	fastpath_detach(&scene.step);
 }
 
+/*
+ * A program keeps an atomic off for a moment, and again long after. Returns how long the later moment was, in
+ * ns: this thread may have to wait for its CPU, and what has kept off two bursts for 5 ms is taken back.
+ */
+static uint64_t keeps_off_now_and_then(struct scene *scene, struct world *world)
+{
+	_Atomic uint32_t *at_work = &scene->step.peer.writing.mine->at_work;
+	struct pair *other = fastpath_rc_pair(world, false);
+	uint64_t began, ended;
+
+	atomic_store(at_work, 1);
+	device_adds(scene, other, 1);
+	run_until_idle(world);
+	for (int i = 0; i < 12; i++)
+		test_nap(100 * 1000);
+	began = simhca_now_ns();
+	advance(world, 1 * MSEC);
+	atomic_store(at_work, 0);
+	ended = simhca_now_ns();
+	completes_in_time(other);
+	return ended - began;
+}
+
 /* Two atomics that wait for a moment each, the second long after the first was given up. */
 static void who_is_at_work_now_and_then(void **state)
 {
 	struct scene scene = scene_new(*state);
-	_Atomic uint32_t *at_work = &scene.step.peer.writing.mine->at_work;
-	struct pair *other = fastpath_rc_pair(*state, false);
 
-	atomic_store(at_work, 1);
-	device_adds(&scene, other, 1);
-	run_until_idle(*state);
-	for (int i = 0; i < 12; i++)
-		test_nap(100 * 1000);
-	advance(*state, 1 * MSEC);
-	atomic_store(at_work, 0);
-	completes_in_time(other);
+	for (int i = 0; i < 10 && keeps_off_now_and_then(&scene, *state) > 4 * MSEC; i++) {
+		fastpath_detach(&scene.step);
+		assert_int_equal(teardown(state) | fastpath_setup(state), 0);
+		scene = scene_new(*state);
+	}
 	put_add(&scene, 1);
 	assert_true(simhca_step(&scene.step)); /* nothing was taken back */
 	fastpath_completes(scene.pair->a.send_cq);
