@@ -231,12 +231,41 @@ poisoned(struct shca_cq *cq, const struct simhca_cqe *failed)
 	return cqe;
 }
 
-static inline const struct simhca_cqe *as_it_is_shown(struct shca_cq *cq,
-						      const struct simhca_cqe *cqe)
+/* Of a frame there is a flow tag instead of immediate data; what is not known may be one. */
+static bool may_be_frame(struct shca_cq *cq, const struct simhca_cqe *cqe)
 {
-	if (__builtin_expect(cqe->status && cq->ctx->poison_wc, 0))
-		return poisoned(cq, cqe);
+	const struct shca_qp_entry *entry = shca_qp_entry(cq->ctx, cqe->qpn);
+	const struct shca_qp *qp = NULL;
+
+	if (entry && atomic_load_explicit(&entry->recv_cq, memory_order_acquire) == cq)
+		qp = atomic_load_explicit(&entry->qp, memory_order_acquire);
+	return !qp || qp->vqp.qp.qp_type == IBV_QPT_RAW_PACKET;
+}
+
+/*
+ * Of what has succeeded, mlx5 tells immediate data only if there are some, and of a send or write
+ * neither byte_len nor who has sent it: a program that looks at them is to go wrong here as well.
+ */
+static __attribute__((cold, noinline)) const struct simhca_cqe *partly_poisoned(struct shca_cq *cq)
+{
+	struct simhca_cqe *cqe = &cq->taken;
+
+	if (cqe->opcode == SIMHCA_WC_SEND || cqe->opcode == SIMHCA_WC_RDMA_WRITE) {
+		memset(&cqe->byte_len, POISON_OF_SEND, sizeof(cqe->byte_len));
+		memset(&cqe->src_qpn, POISON_OF_SEND, sizeof(cqe->src_qpn));
+		memset(&cqe->imm_or_rkey, POISON_OF_SEND, sizeof(cqe->imm_or_rkey));
+	} else if (cqe->opcode == SIMHCA_WC_RECV &&
+		   !(cqe->flags & (SIMHCA_CQE_IMM | SIMHCA_CQE_INV)) && !may_be_frame(cq, cqe)) {
+		memset(&cqe->imm_or_rkey, POISON_OF_RECV, sizeof(cqe->imm_or_rkey));
+	}
 	return cqe;
+}
+
+static inline const struct simhca_cqe *as_it_is_shown(struct shca_cq *cq)
+{
+	if (__builtin_expect(cq->ctx->poison_wc, 0))
+		return cq->taken.status ? poisoned(cq, &cq->taken) : partly_poisoned(cq);
+	return &cq->taken;
 }
 
 /* Nothing is in the ring: only a device that is gone leaves something to report. */
@@ -245,7 +274,7 @@ static __attribute__((cold, noinline)) const struct simhca_cqe *next_flushed(str
 	if (!shca_flush_one(cq, &cq->taken))
 		return NULL;
 	retire(cq, &cq->taken);
-	return as_it_is_shown(cq, &cq->taken);
+	return as_it_is_shown(cq);
 }
 
 /* CQs of this process that were found empty, in this and in the last of such periods. */
@@ -389,7 +418,7 @@ static inline __attribute__((always_inline)) const struct simhca_cqe *next_cqe(s
 			shca_lint_completion(cq, cqe);
 		if (__builtin_expect(cqe->qpn != SIMHCA_VOID_QPN && retire(cq, cqe), 1)) {
 			shca_has_polled();
-			return as_it_is_shown(cq, cqe);
+			return as_it_is_shown(cq);
 		}
 		passed_over++;
 	}

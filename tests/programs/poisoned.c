@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a failed completion need not say, where SIMHCA_POISON_WC is on, and where it is not. */
+/* What a completion need not say, where SIMHCA_POISON_WC is on, and where it is not. */
 #include "helper.h"
 
 static bool all_bytes(const void *of, size_t length, uint8_t byte)
@@ -47,6 +47,53 @@ static void check(const struct ibv_wc *wc, struct ibv_qp *qp, bool poisons, uint
 	CHECK((wc->opcode == (enum ibv_wc_opcode)poison) == poisons);
 }
 
+/* What has succeeded says what it is, and a receive how long; a send does not. */
+static void succeed(struct ibv_cq *cq, struct ibv_qp *qp, bool poisons)
+{
+	static char buffer[64];
+	struct ibv_mr *mr = ibv_reg_mr(qp->pd, buffer, 64, FULL_ACCESS);
+	struct ibv_sge sge = { .addr = (uintptr_t)buffer, .length = 8 };
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .sg_list = &sge,
+				    .num_sge = 1 },
+			   *bad_send;
+	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad_recv;
+	struct ibv_wc wc;
+
+	CHECK(mr);
+	sge.lkey = mr->lkey;
+	send.imm_data = 0x01020304;
+	for (int i = 0; i < 3; i++) {
+		const bool reads = i == 2, has_imm = i == 1;
+
+		send.opcode = reads	? IBV_WR_RDMA_READ
+			      : has_imm ? IBV_WR_SEND_WITH_IMM
+					: IBV_WR_SEND;
+		send.wr.rdma.remote_addr = (uintptr_t)buffer + 32;
+		send.wr.rdma.rkey = mr->rkey;
+		CHECK(reads || !ibv_post_recv(qp, &recv, &bad_recv));
+		CHECK(!ibv_post_send(qp, &send, &bad_send));
+		for (int n = 0; n < 2 - reads; n++) {
+			next(cq, &wc);
+			CHECK(!wc.status && !wc.vendor_err && wc.qp_num == qp->qp_num);
+			if (wc.opcode == IBV_WC_SEND) {
+				CHECK((wc.byte_len == 8) == !poisons);
+				CHECK(all_bytes(&wc.byte_len, 4, 0xfe) == poisons);
+				continue;
+			}
+			CHECK(wc.opcode == (reads ? IBV_WC_RDMA_READ : IBV_WC_RECV));
+			CHECK(wc.byte_len == 8);
+			if (reads)
+				continue;
+			CHECK(!!(wc.wc_flags & IBV_WC_WITH_IMM) == has_imm);
+			CHECK(has_imm ? wc.imm_data == send.imm_data
+				      : all_bytes(&wc.imm_data, 4, 0x7e) == poisons);
+		}
+	}
+	CHECK(!ibv_dereg_mr(mr));
+}
+
 int main(int argc, char **argv)
 {
 	bool poisons = argc == 1, extended = argc > 1 && !strcmp(argv[1], "extended");
@@ -69,6 +116,8 @@ int main(int argc, char **argv)
 	qp = ibv_create_qp(ibv_alloc_pd(context), &init);
 	CHECK(qp);
 	start_qp(qp, qp->qp_num);
+	if (!extended)
+		succeed(cq, qp, poisons);
 	fail(qp);
 	if (extended) {
 		while (ibv_start_poll(cq_ex, &poll_attr))

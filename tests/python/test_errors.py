@@ -30,7 +30,7 @@ def test_errno_is_kept(c_program):
 
 @pytest.mark.parametrize('how', [(), ('extended',), ('as ever',)])
 def test_poisoned_completions(c_program, how):
-    """SIMHCA_POISON_WC: of a failed completion only four members say something."""
+    """SIMHCA_POISON_WC: of a failed completion only four members say something; of others those that mlx5 sets."""
     programs.run_c(c_program('poisoned.c'), *how)
 
 
