@@ -112,7 +112,7 @@ function(simhca_add_siblings)
 	# Each is compiled as few files, which takes less than half of the time. These have static names, or macros, that
 	# another file has as well.
 	list(TRANSFORM ARGN REPLACE ".*/" "" OUTPUT_VARIABLE names)
-	set(apart lint_regions.c lock.c page_list.c process_map.c qp.c segments.c simhca-request.c simhca-slot.c
+	set(apart lint_regions.c lint_threads.c lock.c page_list.c process_map.c qp.c segments.c simhca-request.c simhca-slot.c
 		simhca-sockets.c srq.c watcher.c wr_ex.c)
 	set(together "")
 	foreach(name source IN ZIP_LISTS names ARGN)

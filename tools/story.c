@@ -651,6 +651,10 @@ static const struct lint_advice {
 	{ .kind = "no_fence",
 	  .hardware = "may send the bytes as they were before the read",
 	  .remedy = "Set IBV_SEND_FENCE, or wait for the completion of the read or atomic." },
+	{ .kind = "early_inline",
+	  .hardware = "copies inline data when they are posted as well, and sends the old bytes",
+	  .remedy = "Poll the completion of the read or atomic first: IBV_SEND_FENCE does not "
+		    "help inline data." },
 	{ .kind = "overwritten",
 	  .remedy = "Give each receive bytes of its own until its completion was polled." },
 	{ .kind = "changed",
@@ -667,15 +671,31 @@ static const struct lint_advice {
 	{ .kind = "unknown_access",
 	  .hardware = "ConnectX ignores it; rdma_rxe refuses the QP with EINVAL",
 	  .remedy = "Zero struct ibv_qp_attr before it is filled in, and use IBV_ACCESS flags." },
+	{ .kind = "path_mtu",
+	  .hardware = "refuses it with EINVAL where the port has less: 1024 if the MTU of its "
+		      "interface is 1500",
+	  .remedy = "Use at most active_mtu of ibv_query_port(), of both ends; --mtu 1024 shows "
+		    "what happens otherwise." },
 	{ .kind = "forked",
 	  .hardware = "does not see it: the child has a copy of the queues, or after "
 		      "ibv_fork_init() none, which is a signal",
 	  .remedy = "Have the child open the device itself, and make what it uses; or leave verbs "
 		    "to the parent." },
+	{ .kind = "threads",
+	  .hardware = "the driver takes no lock there: requests and completions are lost or come "
+		      "twice, or the program crashes",
+	  .remedy = "Have one thread at a time use it, by a lock of the program's; or leave out "
+		    "the thread domain, or IBV_CREATE_CQ_ATTR_SINGLE_THREADED." },
 	{ .kind = "memlock",
 	  .hardware = "pins what is registered, so ibv_reg_mr() fails with ENOMEM",
 	  .remedy = "Raise the limit (ulimit -l, limits.conf(5), LimitMEMLOCK of systemd.exec(5), "
 		    "docker's --ulimit memlock), or register less." },
+	{ .kind = "file_mapping",
+	  .hardware =
+		  "ibv_reg_mr() fails with EFAULT on Linux 6.5 and newer, which cannot tell when "
+		  "a NIC writes to pages of a file; before that, what it writes may be lost",
+	  .remedy = "Map a file of tmpfs or hugetlbfs, memfd_create(2) or MAP_PRIVATE memory, or "
+		    "register it with IBV_ACCESS_ON_DEMAND." },
 	{ .kind = "moved_in_use",
 	  .hardware = "pins the pages where they are, and loses nothing",
 	  .remedy = "Run it without --shared-memory, or have no thread write to memory while it "

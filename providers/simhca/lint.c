@@ -109,6 +109,37 @@ static void look_for_fence(struct shca_qp *qp, uint32_t tail, uint32_t index)
 	}
 }
 
+/* It is posted at the head of the queue, and a copy: no fence makes it wait for its data. */
+void shca_lint_inline(struct shca_qp *qp, uint64_t wr_id, const void *addr, size_t length)
+{
+	const uint64_t begin = (uint64_t)(uintptr_t)addr;
+	uint32_t tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+	const struct simhca_send_wqe *read = NULL;
+	char text[200];
+	bool found = false;
+
+	shca_lint_lock();
+	for (uint32_t index = qp->sq.head, n = 0; !found && index != tail && n < MOST_REQUESTS;
+	     n++) {
+		read = shca_sq_wqe(&qp->sq, --index);
+		for (uint32_t i = 0;
+		     simhca_op_has(read->opcode, SIMHCA_OP_FETCHES) && i < read->num_sge; i++) {
+			const struct simhca_sge *sge = &sges(read)[i];
+			uint64_t at = shca_lint_address(qp->ctx, sge);
+
+			found |= at && begin < at + sge->length && at < begin + length;
+		}
+	}
+	shca_lint_unlock();
+	if (!found)
+		return;
+	snprintf(text, sizeof(text),
+		 "QP 0x%06x: the inline data of wr_id %" PRIu64 " were copied before %s of wr_id "
+		 "%" PRIu64 ", which brings them, had completed",
+		 qp->vqp.qp.qp_num, wr_id, name_of(read), read->wr_id);
+	shca_say_lint(qp->ctx, SIMHCA_SAY_EARLY_INLINE, text);
+}
+
 /* --------------------------------------------------------------------------- changed buffers */
 
 /* FNV-1a; never 0. */
@@ -223,6 +254,21 @@ void shca_lint_no_sge(struct shca_qp *qp, const struct ibv_send_wr *wr)
 		 " has an sg_list, and its num_sge is 0: it carries nothing",
 		 qp->vqp.qp.qp_num, wr->wr_id);
 	shca_say_lint(qp->ctx, SIMHCA_SAY_NO_SGE, text);
+}
+
+void shca_lint_modified(struct shca_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	char text[160];
+
+	if (!(mask & IBV_QP_PATH_MTU) || attr->path_mtu <= IBV_MTU_1024 ||
+	    qp->ctx->dev->port.link_layer != IBV_LINK_LAYER_ETHERNET ||
+	    atomic_load_explicit(&shca_lint_asked_port, memory_order_relaxed))
+		return;
+	snprintf(text, sizeof(text),
+		 "QP 0x%06x: its path_mtu is %u bytes, and ibv_query_port() was not asked what the "
+		 "port has",
+		 qp->vqp.qp.qp_num, 128u << attr->path_mtu);
+	shca_say_lint(qp->ctx, SIMHCA_SAY_PATH_MTU, text);
 }
 
 /* Whether the QP is of a parent, which is said once in a process. */

@@ -49,10 +49,19 @@ void shca_lint_sends(struct shca_qp *qp);
 void shca_lint_address_handle(struct shca_qp *qp, const struct ibv_ah *ah);
 /* A request is to be posted whose sg_list is not used. */
 void shca_lint_no_sge(struct shca_qp *qp, const struct ibv_send_wr *wr);
+/* With the SQ's lock, before the WQE at sq.head is finished: bytes that are copied into it. */
+void shca_lint_inline(struct shca_qp *qp, uint64_t wr_id, const void *addr, size_t length);
+/* The QP was modified so. */
+void shca_lint_modified(struct shca_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* query.c: whether the process has asked for attributes of a port. */
+extern atomic_bool shca_lint_asked_port;
 /* With the RQ's lock, likewise. */
 void shca_lint_receives(struct shca_context *ctx, const struct shca_rq *rq);
 /* With the CQ's lock, before the slots that the CQE covers are free again. */
 void shca_lint_completion(struct shca_cq *cq, const struct simhca_cqe *cqe);
+
+/* lint_threads.c: when the context has its verbs; nothing happens if lint is off. */
+void shca_lint_threads(struct shca_context *ctx);
 
 /* A QP that has its queues; nothing happens if lint is off. */
 void shca_lint_qp_add(struct shca_qp *qp);

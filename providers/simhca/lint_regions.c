@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What lint knows of memory: the regions of this process, and who may write to them. */
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -13,6 +17,11 @@
 #include "say.h"
 
 #define BUCKETS 256u
+#define MOST_FILES 1000u /* registrations of which is looked what is mapped there */
+/* A NIC may write to it, as the kernel sees it: reading alone is no reason to refuse. */
+#define WRITES                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 IBV_ACCESS_MW_BIND)
 #define MOST_ASKED 64 /* regions that peers may write to; of more the device is not asked */
 
 /*
@@ -94,6 +103,64 @@ static void look_at_limit(struct shca_context *ctx)
 	shca_say_lint(ctx, SIMHCA_SAY_MEMLOCK, text);
 }
 
+/* Whether a NIC, which writes to it behind the kernel's back, can have pages of the file. */
+static bool can_be_pinned(const char *path)
+{
+	struct statfs fs;
+	struct stat file;
+
+	if (stat(path, &file) || !S_ISREG(file.st_mode) || statfs(path, &fs))
+		return true; /* as far as is known: it is deleted, a memfd, or a device's */
+	return fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC || fs.f_type == RAMFS_MAGIC;
+}
+
+/* The file that is mapped in the range so that Linux refuses to pin it; it is for free(), or NULL. */
+static char *find_file(uint64_t addr, uint64_t length)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	size_t size = 0;
+	char *line = NULL, *found = NULL;
+
+	while (maps && !found && getline(&line, &size, maps) > 0) {
+		unsigned long long from, to;
+		char rights[5];
+		char *path = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = 0;
+		if (sscanf(line, "%llx-%llx %4s", &from, &to, rights) != 3 ||
+		    from >= addr + length || to <= addr)
+			continue;
+		if (path && rights[1] == 'w' && rights[3] == 's' && !can_be_pinned(path))
+			found = strdup(path);
+	}
+	free(line);
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static void look_at_file(const struct shca_lint_region *region)
+{
+	static atomic_uint asked;
+	int before = errno;
+	char text[200];
+	char *file;
+
+	if (!region->length || (region->access & IBV_ACCESS_ON_DEMAND) ||
+	    !(region->access & WRITES) ||
+	    atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) >= MOST_FILES)
+		return;
+	file = find_file(region->addr, region->length);
+	if (file) {
+		snprintf(text, sizeof(text),
+			 "MR 0x%08x: its memory at 0x%llx is a shared mapping of the file %s",
+			 region->lkey, (unsigned long long)region->addr, file);
+		shca_say_lint(region->ctx, SIMHCA_SAY_FILE_MAPPING, text);
+	}
+	free(file);
+	errno = before;
+}
+
 void shca_lint_region_remove(struct shca_mr *mr)
 {
 	if (!mr->lint)
@@ -165,6 +232,7 @@ void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *re
 	pin(region);
 	look_at_limit(ctx);
 	shca_lint_unlock();
+	look_at_file(region);
 	watch(region, mr);
 }
 
@@ -186,6 +254,7 @@ void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_re
 	insert(region, mr, (uint32_t)mr->vmr.access);
 	pin(region);
 	shca_lint_unlock();
+	look_at_file(region);
 	watch(region, mr);
 }
 

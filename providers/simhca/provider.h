@@ -99,8 +99,8 @@ struct shca_context {
 	atomic_bool fatal;	     /* the connection is broken */
 	bool refused_memory;	     /* of a peer; the device knows */
 	bool no_fastpath;	     /* SIMHCA_FAST_PATH=off: the device carries all messages */
-	bool poison_wc;	   /* SIMHCA_POISON_WC=on: what a failed completion need not say */
-	bool lint;	   /* SIMHCA_LINT=on: lint.h */
+	bool poison_wc;		     /* SIMHCA_POISON_WC=on: what a completion need not say */
+	bool lint;		     /* SIMHCA_LINT=on: lint.h */
 	bool no_slot_data; /* SIMHCA_SCATTER_TO_CQE=off: what a SEND brings is in its buffer */
 	struct shca_segment segments[SIMHCA_MAX_SEGMENTS];
 	struct shca_ready ready;
@@ -211,6 +211,7 @@ struct shca_cq {
 	uint64_t channel;   /* inode of that; 0: it has no channel */
 	atomic_uint events; /* that the program has got from it */
 	struct shca_chain channel_link;
+	_Atomic(const char *) user; /* lint_threads.c: who polls it, if it has no lock */
 };
 
 /* What the first error of a batch of ibv_wr_*() was; number: of SGEs, bytes, or the opcode. */
@@ -258,6 +259,7 @@ struct shca_sq {
 		uint32_t rkey;
 	} * binds;
 	uint32_t num_binds, room_for_binds;
+	_Atomic(const char *) user; /* lint_threads.c: who posts to it, if it has no lock */
 };
 
 /*
@@ -292,8 +294,9 @@ struct shca_rq {
 	 */
 	struct shca_first_buffer *first;
 	uint32_t first_mask;
-	bool several;		   /* consume from it */
-	struct shca_context *lint; /* that looks at what is posted, or NULL */
+	bool several;		    /* consume from it */
+	struct shca_context *lint;  /* that looks at what is posted, or NULL */
+	_Atomic(const char *) user; /* lint_threads.c: who posts to it, if it has no lock */
 };
 
 struct shca_srq {

@@ -494,6 +494,8 @@ int shca_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask)
 	}
 	if (!err)
 		shca_renew_queues(qp, reply.renew);
+	if (!err && qp->lint)
+		shca_lint_modified(qp, attr, mask);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS)
 		shca_fastpath_connected(qp);
 	return err;

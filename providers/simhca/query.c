@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lint.h"
 #include "provider.h"
 #include "say.h"
 
@@ -106,6 +107,8 @@ static int say_no_port(struct shca_context *ctx, unsigned int port_num)
 	return shca_say_refusal(ctx, SIMHCA_SAY_QUERY_PORT, EINVAL, text);
 }
 
+atomic_bool shca_lint_asked_port;
+
 int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	const struct simhca_devmem *dev = to_sctx(context)->dev;
@@ -115,6 +118,7 @@ int shca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_po
 		return say_no_port(to_sctx(context), port_num);
 	if (shca_is_fatal(to_sctx(context)))
 		return shca_result(EIO);
+	atomic_store_explicit(&shca_lint_asked_port, true, memory_order_relaxed);
 
 	/*
 	 * libibverbs has cleared *attr, which may end after port_cap_flags2: before release 49 it

@@ -12,6 +12,7 @@
 
 #include "fastpath.h"
 #include "command.h"
+#include "lint.h"
 #include "say.h"
 #include "siblings.h"
 #include "ibverbs-provider-check.h"
@@ -215,6 +216,7 @@ static void read_environment(struct shca_context *ctx)
 	ctx->poison_wc = is_set("SIMHCA_POISON_WC", "on");
 	ctx->lint = is_set("SIMHCA_LINT", "on");
 	ctx->no_slot_data = is_set("SIMHCA_SCATTER_TO_CQE", "off");
+	shca_lint_threads(ctx);
 }
 
 static int connect_device(struct shca_context *ctx)

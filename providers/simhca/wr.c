@@ -86,6 +86,10 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 
 	if (qp->lint && wr->sg_list && !wr->num_sge)
 		shca_lint_no_sge(qp, wr);
+	if (qp->lint && (wr->send_flags & IBV_SEND_INLINE))
+		for (int i = 0; i < wr->num_sge; i++)
+			shca_lint_inline(qp, wr->wr_id, (void *)(uintptr_t)wr->sg_list[i].addr,
+					 wr->sg_list[i].length);
 	if (wr->send_flags & IBV_SEND_INLINE)
 		err = push_inline(sq, wqe, wr);
 	else /* a negative number is too large a one */

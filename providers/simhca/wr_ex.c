@@ -293,6 +293,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 		shca_wr_fail(qp, EINVAL, SHCA_WR_NOT_INLINE, sq->cur->opcode);
 		return;
 	}
+	for (i = 0; qp->lint && i < num_buf; i++)
+		shca_lint_inline(qp, sq->cur->wr_id, buf_list[i].addr, buf_list[i].length);
 	for (i = 0; i < num_buf && !err; i++)
 		err = shca_wqe_add_inline(sq, sq->cur, &used, buf_list[i].addr, buf_list[i].length);
 	if (!err)

@@ -88,6 +88,10 @@ bool lint_say(struct session *session, uint32_t what, const char *text)
 		{ SIMHCA_SAY_NO_SGE, LINT_NO_SGE },
 		{ SIMHCA_SAY_MOVED_IN_USE, LINT_MOVED_IN_USE },
 		{ SIMHCA_SAY_MOVED_AND_GONE, LINT_MOVED_AND_GONE },
+		{ SIMHCA_SAY_EARLY_INLINE, LINT_EARLY_INLINE },
+		{ SIMHCA_SAY_THREADS, LINT_THREADS },
+		{ SIMHCA_SAY_FILE_MAPPING, LINT_FILE_MAPPING },
+		{ SIMHCA_SAY_PATH_MTU, LINT_PATH_MTU },
 	};
 
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
@@ -449,13 +453,17 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_RD_ATOMIC] = "rd_atomic",
 		[LINT_OWN_PEER] = "own_peer",
 		[LINT_NO_FENCE] = "no_fence",
+		[LINT_EARLY_INLINE] = "early_inline",
 		[LINT_OVERWRITTEN] = "overwritten",
 		[LINT_CHANGED] = "changed",
 		[LINT_OTHER_PD] = "other_pd",
 		[LINT_NO_SGE] = "no_sge",
 		[LINT_UNKNOWN_ACCESS] = "unknown_access",
+		[LINT_PATH_MTU] = "path_mtu",
 		[LINT_FORKED] = "forked",
+		[LINT_THREADS] = "threads",
 		[LINT_MEMLOCK] = "memlock",
+		[LINT_FILE_MAPPING] = "file_mapping",
 		[LINT_MOVED_IN_USE] = "moved_in_use",
 		[LINT_MOVED_AND_GONE] = "moved_and_gone",
 		[LINT_STALE_MEMORY] = "stale_memory",

@@ -5,6 +5,7 @@ import mmap
 import os
 import resource
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -13,7 +14,7 @@ import verbs_enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
+from pyverbs.qp import QP, DataBuffer, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import SGE, SendWR
 
 from pair import ACCESS, Pair
@@ -214,6 +215,41 @@ def no_fence(good):
     pair.poll(1)
 
 
+def early_inline(good, extended=False):
+    """Inline data are copied when they are posted: no fence helps."""
+    pair = Pair()
+    pair.mr = MR(pair.pd, 4096, ACCESS | e.IBV_ACCESS_REMOTE_READ)
+    if extended:
+        init = QPInitAttrEx(qp_type=e.IBV_QPT_RC, scq=pair.cq, rcq=pair.cq, pd=pair.pd, sq_sig_all=1,
+                            cap=QPCap(max_send_wr=8, max_inline_data=64),
+                            send_ops_flags=e.IBV_QP_EX_WITH_RDMA_READ | e.IBV_QP_EX_WITH_RDMA_WRITE,
+                            comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+        pair.qp = QPEx(pair.context, init)
+    else:
+        pair.qp = QP(pair.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=pair.cq, rcq=pair.cq, sq_sig_all=1,
+                                         cap=QPCap(max_send_wr=8, max_inline_data=64)))
+    pair.peer = pair.make()
+    pair.connect(pair.qp, pair.peer)
+    pair.connect(pair.peer, pair.qp)
+    pair.send(7, e.IBV_WR_RDMA_READ, offset=64)
+    pair.send(8, WRITE, offset=256, to=512, flags=e.IBV_SEND_INLINE)  # other bytes
+    if good:
+        pair.poll(2)
+    if extended:
+        pair.qp.wr_start()
+        pair.qp.wr_id, pair.qp.wr_flags = 9, e.IBV_SEND_FENCE
+        pair.qp.wr_rdma_write(pair.mr.rkey, pair.mr.buf + 512)
+        pair.qp.wr_set_inline_data_list(1, [DataBuffer(pair.mr.buf + 120, 8)])
+        pair.qp.wr_complete()
+    else:
+        pair.send(9, WRITE, offset=120, length=8, to=512, flags=e.IBV_SEND_INLINE | e.IBV_SEND_FENCE)
+    pair.poll(1 if good else 3)
+
+
+def early_inline_extended(good):
+    early_inline(good, extended=True)
+
+
 def overwritten(good):
     """Both receives have the same buffer, which is all right as long as one is used at a time."""
     pair = Pair()
@@ -310,6 +346,32 @@ def munmap(good):
 
 def mremap(good):
     memory_that_leaves("mremap", good)
+
+
+def file_mapping(good, directory="/var/tmp", access=ACCESS, flags=mmap.MAP_SHARED):
+    """Pages of a file, which the kernel writes back when it is told that they have changed."""
+    pair = Pair()
+    with tempfile.NamedTemporaryFile(dir=directory) as file:
+        file.truncate(8192)
+        memory = mmap.mmap(-1 if good else file.fileno(), 8192, flags)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        MR(pair.pd, 8192, access, address=address).close()
+
+
+def file_mapping_tmpfs(good):
+    file_mapping(good, directory="/dev/shm")
+
+
+def file_mapping_only_read(good):
+    file_mapping(good, access=e.IBV_ACCESS_REMOTE_READ)
+
+
+def file_mapping_private(good):
+    file_mapping(good, flags=mmap.MAP_PRIVATE)
+
+
+def file_mapping_on_demand(good):
+    file_mapping(good, access=ACCESS | e.IBV_ACCESS_ON_DEMAND)
 
 
 def stale_memory(good):
@@ -427,6 +489,13 @@ def unknown_access(good):
     attr.qp_access_flags = ACCESS | (0 if good else 1 << 30)
     qp.to_init(attr)
     qp.close()
+
+
+def path_mtu(good):
+    Pair(path_mtu=e.IBV_MTU_1024)
+    pair = Pair(path_mtu=e.IBV_MTU_4096, asks_port=good)
+    pair.send(1, WRITE)
+    pair.poll(1)
 
 
 def unused_qp(good):

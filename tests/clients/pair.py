@@ -17,13 +17,14 @@ class Pair:
     """Two connected RC QPs, with one region and one CQ."""
 
     def __init__(self, channel=False, cqe=100, sig_all=1, rnr_retry=3, rnr_timer=1,
-                 reads=1, peer_first=False):
+                 reads=1, peer_first=False, path_mtu=e.IBV_MTU_1024, asks_port=False):
         self.context = Context(name="simhca0")
         self.pd = PD(self.context)
         self.channel = CompChannel(self.context) if channel else None
         self.cq = CQ(self.context, cqe, None, self.channel)
         self.sig_all, self.rnr_retry, self.rnr_timer = sig_all, rnr_retry, rnr_timer
         self.mr = MR(self.pd, LENGTH, ACCESS)
+        self.path_mtu = min(path_mtu, self.context.query_port(1).active_mtu) if asks_port else path_mtu
         self.qp, self.peer = self.make(), self.make()
         ends = [(self.qp, self.peer, reads), (self.peer, self.qp, 1)]
         for qp, peer, most in reversed(ends) if peer_first else ends:
@@ -39,7 +40,7 @@ class Pair:
         attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
         attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=self.context.query_gid(1, 0)), is_global=1,
                               port_num=1)
-        attr.dest_qp_num, attr.path_mtu = peer.qp_num, e.IBV_MTU_1024
+        attr.dest_qp_num, attr.path_mtu = peer.qp_num, self.path_mtu
         attr.timeout, attr.retry_cnt = 8, 2
         attr.rnr_retry, attr.min_rnr_timer = self.rnr_retry, self.rnr_timer
         attr.max_rd_atomic, attr.max_dest_rd_atomic = reads, 1

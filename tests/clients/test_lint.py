@@ -2,6 +2,7 @@
 """`--lint`: each kind is told of a program that has it, and not of one that has not."""
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -21,11 +22,14 @@ KINDS = {
     "other_pd": r"QP 0x\w+: its datagrams go by an address handle of another protection domain",
     "no_sge": r"QP 0x\w+: the request of wr_id 7 has an sg_list, and its num_sge is 0: it carries nothing",
     "unknown_access": r"QP 0x\w+: bit 30 of its qp_access_flags is no IBV_ACCESS flag",
+    "path_mtu": r"QP 0x\w+: its path_mtu is 4096 bytes, and ibv_query_port\(\) was not asked what the port has",
     "forked": r"QP 0x\w+: process \d+ posts to it, a child of the one that made it",
     "memlock": r"69632 bytes were registered at once, in 3 regions, and RLIMIT_MEMLOCK is 65536",
+    "file_mapping": r"MR 0x\w+: its memory at 0x\w+000 is a shared mapping of the file /\S+",
     "rd_atomic": r"QP 0x\w+: its max_rd_atomic is 4, and max_dest_rd_atomic of its peer, QP 0x\w+, is 1",
     "own_peer": r"QP 0x\w+ is connected to itself: dest_qp_num and the address are its own",
     "no_fence": r"QP 0x\w+: RDMA WRITE of wr_id 9 takes what RDMA READ of wr_id 7 brings, and has no fence",
+    "early_inline": r"QP 0x\w+: the inline data of wr_id 9 were copied before RDMA READ of wr_id 7, which brings them, had completed",
     "overwritten": r"QP 0x\w+: the message of receive 0 was overwritten by that of receive 1 before its completion was polled",
     "changed": r"QP 0x\w+: the buffer of wr_id 7, SEND of 64 bytes at 0x\w+, was changed before its completion was polled",
     "stale_memory": r"MR 0x\w+: its memory at 0x\w+000 was unmapped, moved or dropped while it was registered, and used after that",
@@ -40,7 +44,7 @@ KINDS = {
 # What a kind needs of the daemon.
 OPTIONS = {kind: ["--shared-memory", "on"] for kind in ("moved_in_use", "moved_and_gone")}
 NOISE = ["unused_access", "not_destroyed"]  # last, and once
-NOTE = re.compile(r"lint: python3\[\d+\], (\w+): (.*?)(?: \(and (\d+) more\))?\n"
+NOTE = re.compile(r"lint: (?:python3|threads_at_once)\[\d+\], (\w+): (.*?)(?: \(and (\d+) more\))?\n"
                   r"(?:  hardware:   .{10,}\n)?  try:        .{10,}\n")
 
 
@@ -71,6 +75,8 @@ STAYS = pytest.mark.private_memory("it is about memory that was not moved")
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=STAYS) if kind == "stale_memory" else kind for kind in KINDS])
 def test_each_kind(launcher, kind):
+    if kind == "file_mapping" and "tmpfs" in subprocess.run(["stat", "-f", "-c", "%T", "/var/tmp"], capture_output=True, text=True).stdout:
+        pytest.skip("/var/tmp is of tmpfs")
     options = OPTIONS.get(kind, ())
     assert re.fullmatch(KINDS[kind], lint(launcher, kind, options=options)[kind])
     assert kind not in lint(launcher, kind, "good", options=options)
@@ -79,6 +85,36 @@ def test_each_kind(launcher, kind):
 def test_address_handles_by_the_other_way_of_posting(launcher):
     assert re.fullmatch(KINDS["other_pd"], lint(launcher, "other_pd_extended")["other_pd"])
     assert "other_pd" not in lint(launcher, "other_pd_extended", "good")
+
+
+def test_inline_data_by_the_other_way_of_posting(launcher):
+    assert re.fullmatch(KINDS["early_inline"], lint(launcher, "early_inline_extended")["early_inline"])
+    assert "early_inline" not in lint(launcher, "early_inline_extended", "good")
+
+
+def test_files_whose_pages_can_be_pinned(launcher):
+    """Those of tmpfs; others if the region is only read, not shared, or on-demand."""
+    for how in ("tmpfs", "only_read", "private", "on_demand"):
+        assert "file_mapping" not in lint(launcher, f"file_mapping_{how}")
+
+
+@pytest.fixture(scope="module")
+def threads_at_once(tmp_path_factory):
+    program = tmp_path_factory.mktemp("threads") / "threads_at_once"
+    subprocess.run(["cc", "-std=gnu11", "-g", "-Wall", "-Werror", "-pthread", "-o", program, HERE / "threads_at_once.c", "-libverbs"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("what, text", {
+    "sends": r"QP 0x\w+: two threads post sends to it at once, and it is of a thread domain",
+    "receives": r"QP 0x\w+: two threads post receives to it at once, and it is of a thread domain",
+    "shared receives": r"SRQ of \d+ receives: two threads post to it at once, and it is of a thread domain",
+    "polls": r"CQ of \d+ entries: two threads poll it at once, and it was created for a single thread",
+}.items())
+def test_two_threads_without_a_lock(launcher, threads_at_once, what, text):
+    notes = {kind: text for kind, text, _ in notes_of(launcher, threads_at_once, what)}
+    assert re.fullmatch(text, notes["threads"])
+    assert "threads" not in [kind for kind, _, _ in notes_of(launcher, threads_at_once, what, "good")]
 
 
 def test_a_child_that_polls(launcher):
