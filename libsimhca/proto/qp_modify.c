@@ -427,6 +427,9 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		if (ret)
 			goto out;
 	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
+	/* Who moves to SQD asks for the event each time. */
+	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS)
+		qp->qpc->en_sqd_async_notify = 0;
 	if (to != SIMHCA_QPS_RESET)
 		apply(qp, mask, &req->attr);
 	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))

@@ -69,6 +69,29 @@ static void no_event_unless_asked_for(void **state)
 	assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_SQ_DRAINED), 0);
 }
 
+/* The wish is of one move to SQD, and not of the next. */
+static void each_drain_is_asked_for(void **state)
+{
+	struct options options = default_options(IBV_QPT_RC);
+	struct pair *pair = pair_new(*state, &options);
+
+	for (int asked = 1; asked <= 2; asked++) {
+		assert_int_equal(0, drain(pair->a.qp, 1));
+		run_until_idle(*state);
+		assert_int_equal(qp_query(pair->a.qp).en_sqd_async_notify, 1);
+		assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_SQ_DRAINED),
+				 asked);
+		assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RTS));
+		assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_SQD));
+		run_until_idle(*state);
+		assert_int_equal(qp_query(pair->a.qp).en_sqd_async_notify, 0);
+		assert_int_equal(events_of(pair->a.client, pair->a.qp, IBV_EVENT_SQ_DRAINED),
+				 asked);
+		assert_int_equal(0, qp_move(pair->a.qp, IBV_QPS_RTS));
+	}
+	check_works(pair);
+}
+
 /* A drained sender goes on receiving and answering. */
 static void the_receive_side_goes_on(void **state)
 {
@@ -141,6 +164,7 @@ int main(void)
 		ON_ETHERNET(an_idle_queue_is_drained_at_once),
 		ON_ETHERNET(work_under_way_is_finished_first),
 		ON_ETHERNET(no_event_unless_asked_for),
+		ON_ETHERNET(each_drain_is_asked_for),
 		ON_ETHERNET(the_receive_side_goes_on),
 		ON_ETHERNET(a_drained_qp_takes_other_attributes),
 		ON_ETHERNET(the_first_message_in_rtr_establishes),
