@@ -91,6 +91,13 @@ bool simhca_recv_need(struct simhca_request *request)
 		simhca_reply_nak(request, SIMHCA_SYNDROME_RNR_NAK | qp->qpc->min_rnr_timer,
 				 SIMHCA_REASON_PEER_NOT_READY);
 		return false;
+	case SIMHCA_CONSUME_SHORT:
+		/* For the log, which reads the copy. */
+		qp->resp.have_recv = true;
+		simhca_refuse(request, SIMHCA_SYNDROME_NAK_INVALID, SIMHCA_WC_LOC_LEN_ERR,
+			      SIMHCA_REASON_RECV_TOO_SHORT);
+		qp->resp.have_recv = false;
+		return false;
 	case SIMHCA_CONSUME_BROKEN:
 		simhca_refuse(request, SIMHCA_SYNDROME_NAK_OPERATIONAL, SIMHCA_WC_SUCCESS,
 			      SIMHCA_REASON_RING_CORRUPT);

@@ -46,7 +46,7 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct sim
 {
 	uint32_t claim;
 	enum simhca_consume result =
-		simhca_recv_claim(&srq->view, qp->claimant, qp->recv_copy, &claim);
+		simhca_recv_claim(&srq->view, qp->claimant, 0, qp->recv_copy, &claim);
 
 	if (result != SIMHCA_CONSUME_OK)
 		return result;

@@ -56,7 +56,7 @@ static const char *recv_slot(const struct simhca_qp *qp)
 }
 
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
-				      char *copy, uint32_t *claim)
+				      uint64_t least, char *copy, uint32_t *claim)
 {
 	enum simhca_consume found;
 	struct simhca_recv recv;
@@ -66,6 +66,10 @@ enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint3
 		found = simhca_recv_look(queue, &head, &recv);
 		if (found != SIMHCA_CONSUME_OK)
 			return found;
+		if (recv.length < least) {
+			simhca_recv_save(copy, &recv);
+			return SIMHCA_CONSUME_SHORT;
+		}
 		if (!simhca_recv_take(queue, head, number, copy, &recv))
 			continue;
 		*claim = simhca_srq_ci(head) + 1;
@@ -88,13 +92,18 @@ static enum simhca_consume peek(const struct simhca_qp *qp)
 									 : SIMHCA_CONSUME_CORRUPT;
 }
 
+static enum simhca_consume consume_of(struct simhca_qp *qp, uint64_t least)
+{
+	if (!qp->rq_view.mem)
+		return peek(qp);
+	if (simhca_abandoned_consume(&qp->left, qp->recv_copy))
+		return SIMHCA_CONSUME_OK;
+	return simhca_recv_claim(&qp->rq_view, qp->claimant, least, qp->recv_copy, &qp->resp.claim);
+}
+
 enum simhca_consume simhca_rq_consume(struct simhca_qp *qp)
 {
-	if (qp->rq_view.mem && simhca_abandoned_consume(&qp->left, qp->recv_copy))
-		return SIMHCA_CONSUME_OK;
-	return qp->rq_view.mem ? simhca_recv_claim(&qp->rq_view, qp->claimant, qp->recv_copy,
-						   &qp->resp.claim)
-			       : peek(qp);
+	return consume_of(qp, 0);
 }
 
 struct simhca_recv_wqe simhca_recv_header(const struct simhca_qp *qp)
@@ -128,8 +137,8 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 				   const struct simhca_packet *packet)
 {
 	(void)worker;
-	(void)packet;
-	return simhca_rq_consume(qp);
+	/* If a datagram were dropped after a claim, those of programs would overtake the receive. */
+	return consume_of(qp, SIMHCA_GRH_BYTES + (uint64_t)packet->length);
 }
 
 static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe)

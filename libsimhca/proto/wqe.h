@@ -44,9 +44,10 @@ enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_se
 enum simhca_wc_status simhca_wqe_status(enum simhca_reason reason);
 /*
  * Consumes the oldest receive WQE of a queue from which others consume as well, for the claimant of
- * that number or for 0; it lies in `copy` then, and *claim is what it counts by.
+ * that number or for 0; it lies in `copy` then, and *claim is what it counts by. One of less than
+ * `least` bytes is only copied.
  */
 enum simhca_consume simhca_recv_claim(const struct simhca_srq_view *queue, uint32_t number,
-				      char *copy, uint32_t *claim);
+				      uint64_t least, char *copy, uint32_t *claim);
 
 #endif

@@ -21,6 +21,7 @@ struct simhca_recv {
 enum simhca_consume {
 	SIMHCA_CONSUME_OK,
 	SIMHCA_CONSUME_EMPTY,
+	SIMHCA_CONSUME_SHORT,	/* the oldest is too short, and stays where it is */
 	SIMHCA_CONSUME_CORRUPT, /* the QP's own memory, or that of its SRQ, makes no sense */
 	SIMHCA_CONSUME_BROKEN,	/* so does what is not the QP's; its owner has been told */
 };

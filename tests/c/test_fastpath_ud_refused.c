@@ -263,11 +263,38 @@ static void no_room_for_the_send_with_an_srq(void **state)
 	no_room_for_the_send_by(*state, SHARED);
 }
 
+/* What is too long for the next receive is dropped; no datagram goes by that receive. */
+static void a_receive_that_is_too_short_stays_the_next(void **state)
+{
+	struct pair *pair = ud_pair(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
+
+	recv_into(&pair->b, 1, 0, BUFFER - 1);
+	recv_into(&pair->b, 2, BUFFER, BUFFER);
+	for (int i = 0; i < 2; i++) {
+		ud_send(&pair->a, LENGTH);
+		assert_false(fastpath_run(&step));
+		assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_RECEIVE], i + 1);
+		ud_ring(&pair->a);
+		expect(pair->a.send_cq, 0, SUCCESS);
+		expect_none(pair->b.recv_cq);
+		assert_int_equal(ud_claimed(&pair->b), 0);
+	}
+	ud_send(&pair->a, LENGTH - 1);
+	assert_true(fastpath_run(&step));
+	expect(pair->b.recv_cq, 1, SUCCESS);
+	ud_send(&pair->a, LENGTH);
+	assert_true(fastpath_run(&step));
+	expect(pair->b.recv_cq, 2, SUCCESS);
+	fastpath_detach(&step);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_consumed),
 		HERE(a_copy_that_fails),
+		HERE(a_receive_that_is_too_short_stays_the_next),
 		HERE(no_room_for_the_send),
 		HERE(no_room_for_the_send_with_an_srq),
 	};
