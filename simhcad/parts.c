@@ -124,9 +124,15 @@ static void close_chores(struct daemon *daemon)
 
 /* --------------------------------------------------------------------- what is known of faults */
 
+static bool is_joined(const struct daemon *daemon, const union simhca_gid *mgid)
+{
+	return !daemon->umad || simhca_subnet_has_group(daemon->umad->subnet, mgid->raw) ||
+	       cma_has_joined(daemon->cma, mgid);
+}
+
 static int open_lint(struct daemon *daemon)
 {
-	daemon->lint = lint_open();
+	daemon->lint = lint_open(is_joined);
 	return daemon->lint ? 0 : out_of_memory();
 }
 

@@ -648,6 +648,12 @@ static const struct lint_advice {
 	{ .kind = "own_peer",
 	  .hardware = "does the same: what it sends is its own next receive",
 	  .remedy = "Give the QP what the other end has sent: its QP number, LID and GID." },
+	{ .kind = "not_joined",
+	  .hardware =
+		  "switches forward nothing of the group to a port that the subnet manager has not "
+		  "made a member, and its multicast LID may be another group's",
+	  .remedy = "Join it first, by rdma_join_multicast(3) or a request to the SA, and attach "
+		    "with the LID that this gives." },
 	{ .kind = "no_fence",
 	  .hardware = "may send the bytes as they were before the read",
 	  .remedy = "Set IBV_SEND_FENCE, or wait for the completion of the read or atomic." },

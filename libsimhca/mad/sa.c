@@ -437,6 +437,14 @@ static struct sa_member *find_member(struct simhca_subnet *subnet, const uint8_t
 	return NULL;
 }
 
+bool simhca_subnet_has_group(const struct simhca_subnet *subnet, const uint8_t mgid[16])
+{
+	for (unsigned int i = 0; subnet->has_sm && i < SA_MEMBERS; i++)
+		if (subnet->member[i].used && !memcmp(subnet->member[i].record, mgid, 16))
+			return true;
+	return !subnet->has_sm;
+}
+
 /* The first that no group has: there are more than members. */
 static uint16_t free_multicast_lid(const struct simhca_subnet *subnet)
 {

@@ -56,6 +56,8 @@ enum simhca_mad_fate {
  */
 enum simhca_mad_fate simhca_subnet_send(struct simhca_subnet *subnet, unsigned int from,
 					struct simhca_mad *mad, uint32_t room, unsigned int *to);
+/* Whether a port is a member of the group, as far as this SM knows; true if there is none here. */
+bool simhca_subnet_has_group(const struct simhca_subnet *subnet, const uint8_t mgid[16]);
 /*
  * What has arrived, and no program of the device wants: whether it is to be answered (Get and Set
  * are), and then mad is the answer.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,14 +29,19 @@ struct linted {
 };
 
 struct lint {
+	lint_is_joined *is_joined;
 	struct linted *list; /* oldest first */
 	unsigned int count;
 	uint64_t ended; /* contexts so far */
 };
 
-struct lint *lint_open(void)
+struct lint *lint_open(lint_is_joined *is_joined)
 {
-	return calloc(1, sizeof(struct lint));
+	struct lint *lint = calloc(1, sizeof(*lint));
+
+	if (lint)
+		lint->is_joined = is_joined;
+	return lint;
 }
 
 void lint_close(struct lint *lint)
@@ -279,6 +285,22 @@ void lint_connected(const struct session *session, uint32_t handle, struct lint_
 		     numbers.max_dest_rd_atomic);
 }
 
+void lint_attached(const struct session *session, uint32_t handle, const union simhca_gid *mgid,
+		   struct lint_notes *notes)
+{
+	const struct daemon *daemon = session->device->daemon;
+	char text[INET6_ADDRSTRLEN];
+	struct simhca_qp_info qp;
+	uint32_t found = handle;
+
+	if (daemon->lint->is_joined(daemon, mgid) ||
+	    !simhca_next_qp(session->context, &found, &qp) || found != handle ||
+	    !inet_ntop(AF_INET6, mgid->raw, text, sizeof(text)))
+		return;
+	note(notes, LINT_NOT_JOINED,
+	     "QP 0x%06x is attached to the group %s, and no port has joined it", qp.qpn, text);
+}
+
 /* -------------------------------------------------------------------------------- contexts */
 
 /* A context as far as it was looked at. */
@@ -452,6 +474,7 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_REQUESTS_OF_QP] = "requests_of_qp",
 		[LINT_RD_ATOMIC] = "rd_atomic",
 		[LINT_OWN_PEER] = "own_peer",
+		[LINT_NOT_JOINED] = "not_joined",
 		[LINT_NO_FENCE] = "no_fence",
 		[LINT_EARLY_INLINE] = "early_inline",
 		[LINT_OVERWRITTEN] = "overwritten",

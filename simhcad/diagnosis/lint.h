@@ -17,6 +17,7 @@
 struct daemon;
 struct lint;
 struct session;
+union simhca_gid;
 
 enum lint_kind {
 	LINT_NEVER_POLLED,
@@ -29,6 +30,7 @@ enum lint_kind {
 	LINT_REQUESTS_OF_QP,
 	LINT_RD_ATOMIC,
 	LINT_OWN_PEER,
+	LINT_NOT_JOINED,
 	LINT_NO_FENCE,
 	LINT_EARLY_INLINE,
 	LINT_OVERWRITTEN,
@@ -58,8 +60,10 @@ struct lint_notes {
 	} of[LINT_KINDS];
 };
 
+/* Whether a group of InfiniBand has members; true: it is not known, or needs none. */
+typedef bool lint_is_joined(const struct daemon *daemon, const union simhca_gid *mgid);
 /* NULL: out of memory. */
-struct lint *lint_open(void);
+struct lint *lint_open(lint_is_joined *is_joined);
 void lint_close(struct lint *lint);
 
 /* The object of that handle, if there is one. */
@@ -67,6 +71,9 @@ typedef void lint_look(const struct session *session, uint32_t handle, struct li
 lint_look lint_qp, lint_cq, lint_mr;
 /* A QP that has come to RTR or RTS by its program's own doing. */
 lint_look lint_connected;
+/* A QP that was attached to a multicast group. */
+void lint_attached(const struct session *session, uint32_t handle, const union simhca_gid *mgid,
+		   struct lint_notes *notes);
 /* Adds them to what is known of the session; without memory they are lost. */
 void lint_add(struct session *session, const struct lint_notes *notes);
 /* What the provider has found, by an enum simhca_say; false: that is none. */

@@ -101,6 +101,7 @@ struct cma_mc {
 	uint32_t handle;
 	uint64_t uid;
 	struct cma_id *id;
+	union simhca_gid mgid;
 	uint32_t events_reported;
 	struct cma_event *joined;   /* its only event, until somebody fetches it */
 	struct cma_mc *prev, *next; /* of the id */
@@ -263,6 +264,8 @@ void cma_path_av(const struct cma_id *id, const struct simhca_cm_path *path,
 
 int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16_t flags,
 	     uint32_t *handle, struct simhca_why *why);
+/* Whether an id of any program is in the group. */
+bool cma_has_joined(const struct cma *cma, const union simhca_gid *mgid);
 /* events: what was reported of it */
 int cma_leave(struct cma_file *file, uint32_t handle, uint32_t *events);
 void cma_mc_free(struct cma_mc *mc);

@@ -106,6 +106,7 @@ int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16
 	DL_APPEND(id->mcs, mc);
 	id->file->program->objects++;
 	cma_mgid(id, addr, &mgid);
+	mc->mgid = mgid;
 	queue_joined(mc, &mgid);
 	*handle = mc->handle;
 	return 0;
@@ -124,6 +125,17 @@ int cma_leave(struct cma_file *file, uint32_t handle, uint32_t *events)
 	mc->id->events_reported -= mc->events_reported;
 	cma_mc_free(mc);
 	return 0;
+}
+
+bool cma_has_joined(const struct cma *cma, const union simhca_gid *mgid)
+{
+	for (uint32_t i = 0; i < cma->mcs.room; i++) {
+		const struct cma_mc *mc = cma->mcs.object[i];
+
+		if (mc && !memcmp(&mc->mgid, mgid, sizeof(*mgid)))
+			return true;
+	}
+	return false;
 }
 
 void cma_mc_free(struct cma_mc *mc)

@@ -649,7 +649,15 @@ HANDLER(destroy_qp)
 
 HANDLER(attach_mcast)
 {
-	return simhca_attach_mcast(session->context, request->body, why);
+	const struct simhca_mcast_req *req = request->body;
+	struct lint_notes notes = { 0 };
+	int ret = simhca_attach_mcast(session->context, req, why);
+
+	if (ret)
+		return ret;
+	lint_attached(session, req->qp, &req->gid, &notes);
+	lint_add(session, &notes);
+	return 0;
 }
 
 HANDLER(detach_mcast)

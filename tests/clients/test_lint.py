@@ -44,7 +44,7 @@ KINDS = {
 # What a kind needs of the daemon.
 OPTIONS = {kind: ["--shared-memory", "on"] for kind in ("moved_in_use", "moved_and_gone")}
 NOISE = ["unused_access", "not_destroyed"]  # last, and once
-NOTE = re.compile(r"lint: (?:python3|threads_at_once)\[\d+\], (\w+): (.*?)(?: \(and (\d+) more\))?\n"
+NOTE = re.compile(r"lint: (?:python3|threads_at_once|group_member)\[\d+\], (\w+): (.*?)(?: \(and (\d+) more\))?\n"
                   r"(?:  hardware:   .{10,}\n)?  try:        .{10,}\n")
 
 
@@ -98,11 +98,26 @@ def test_files_whose_pages_can_be_pinned(launcher):
         assert "file_mapping" not in lint(launcher, f"file_mapping_{how}")
 
 
+def compiled(directory, name):
+    program = directory / name
+    subprocess.run(["cc", "-std=gnu11", "-g", "-Wall", "-Werror", "-pthread", "-o", program, HERE / f"{name}.c", "-lrdmacm", "-libverbs"],
+                   check=True)
+    return program
+
+
+def test_a_group_that_was_not_joined(launcher, tmp_path):
+    """On InfiniBand, where the subnet manager sets up switches for its members; on Ethernet nobody does."""
+    program = compiled(tmp_path, "group_member")
+    infiniband = ["--link-layer", "ib"]
+    text = {kind: text for kind, text, _ in notes_of(launcher, program, options=infiniband)}["not_joined"]
+    assert re.fullmatch(r"QP 0x\w+ is attached to the group ff12:401b:ffff::1234, and no port has joined it", text)
+    for command, options in ([program, "joined"], infiniband), ([program], infiniband + ["--sm", "off"]), ([program], []):
+        assert "not_joined" not in [kind for kind, _, _ in notes_of(launcher, *command, options=options)]
+
+
 @pytest.fixture(scope="module")
 def threads_at_once(tmp_path_factory):
-    program = tmp_path_factory.mktemp("threads") / "threads_at_once"
-    subprocess.run(["cc", "-std=gnu11", "-g", "-Wall", "-Werror", "-pthread", "-o", program, HERE / "threads_at_once.c", "-libverbs"], check=True)
-    return program
+    return compiled(tmp_path_factory.mktemp("threads"), "threads_at_once")
 
 
 @pytest.mark.parametrize("what, text", {
