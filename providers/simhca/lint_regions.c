@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What lint knows of memory: the regions of this process, and who may write to them. */
+#include <inttypes.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "dma/process_map.h"
 #include "lint.h"
 #include "say.h"
 
@@ -114,50 +117,41 @@ static bool can_be_pinned(const char *path)
 	return fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC || fs.f_type == RAMFS_MAGIC;
 }
 
-/* The file that is mapped in the range so that Linux refuses to pin it; it is for free(), or NULL. */
-static char *find_file(uint64_t addr, uint64_t length)
+/* path: room for PATH_MAX; false: it is the file of this mapping, which Linux refuses to pin. */
+static bool look_at_mapping(const struct simhca_mapping *mapping, void *path)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	size_t size = 0;
-	char *line = NULL, *found = NULL;
+	char link[64];
+	ssize_t length = 0;
 
-	while (maps && !found && getline(&line, &size, maps) > 0) {
-		unsigned long long from, to;
-		char rights[5];
-		char *path = strchr(line, '/');
-
-		line[strcspn(line, "\n")] = 0;
-		if (sscanf(line, "%llx-%llx %4s", &from, &to, rights) != 3 ||
-		    from >= addr + length || to <= addr)
-			continue;
-		if (path && rights[1] == 'w' && rights[3] == 's' && !can_be_pinned(path))
-			found = strdup(path);
-	}
-	free(line);
-	if (maps)
-		fclose(maps);
-	return found;
+	snprintf(link, sizeof(link), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, mapping->start,
+		 mapping->end);
+	if (mapping->inode && mapping->writable && mapping->shared)
+		length = readlink(link, path, PATH_MAX - 1);
+	((char *)path)[length > 0 ? length : 0] = 0;
+	if (length > 0 && !can_be_pinned(path))
+		return false;
+	((char *)path)[0] = 0;
+	return true;
 }
 
 static void look_at_file(const struct shca_lint_region *region)
 {
 	static atomic_uint asked;
+	char text[200], path[PATH_MAX] = "";
 	int before = errno;
-	char text[200];
-	char *file;
 
 	if (!region->length || (region->access & IBV_ACCESS_ON_DEMAND) ||
 	    !(region->access & WRITES) ||
 	    atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) >= MOST_FILES)
 		return;
-	file = find_file(region->addr, region->length);
-	if (file) {
+	simhca_process_mappings(0, region->addr, region->length, look_at_mapping, path);
+	if (path[0]) {
 		snprintf(text, sizeof(text),
-			 "MR 0x%08x: its memory at 0x%llx is a shared mapping of the file %s",
-			 region->lkey, (unsigned long long)region->addr, file);
+			 "MR 0x%08x: its memory at 0x%" PRIx64
+			 " is a shared mapping of the file %.120s",
+			 region->lkey, region->addr, path);
 		shca_say_lint(region->ctx, SIMHCA_SAY_FILE_MAPPING, text);
 	}
-	free(file);
 	errno = before;
 }
 
