@@ -7,7 +7,7 @@ import subprocess
 import time
 
 NEAR_US = 0.1
-PATIENCE_SECONDS = 60  # for all that is measured
+WAIT_SECONDS = 60  # in all, for CPUs to be near
 
 
 class Near:
@@ -15,7 +15,7 @@ class Near:
 
     def __init__(self, program):
         self.program = program
-        self.patience = PATIENCE_SECONDS
+        self.seconds_left = WAIT_SECONDS
 
     def is_near(self):
         """Whether they share a cache, or there is only one."""
@@ -23,13 +23,13 @@ class Near:
         return not done.stdout or float(done.stdout.split()[1]) < NEAR_US
 
     def measure(self, function, *arguments):
-        """What that returns if they are near before it and after it; when patience is at its end, what it returns."""
+        """What the function returns: it is called until they are near before and after, or no seconds are left."""
         while True:
             began = time.monotonic()
-            while self.patience > 0 and not self.is_near():
+            while self.seconds_left > 0 and not self.is_near():
                 time.sleep(0.5)
-                self.patience -= 0.5
+                self.seconds_left -= 0.5
             value = function(*arguments)
-            if self.patience <= 0 or self.is_near():
+            if self.seconds_left <= 0 or self.is_near():
                 return value
-            self.patience -= time.monotonic() - began
+            self.seconds_left -= time.monotonic() - began

@@ -42,7 +42,7 @@ bool simhca_is_poller(const struct simhca_worker *worker)
 }
 
 /* The thread woke up, and is the one to work. */
-static void begin(struct simhca_worker *worker, bool is_invited)
+static void begin(struct simhca_worker *worker, bool took_over)
 {
 	struct simhca_poller *poller = &worker->engine->poller;
 
@@ -50,7 +50,7 @@ static void begin(struct simhca_worker *worker, bool is_invited)
 		return;
 	worker->slept = false;
 	worker->awake_ns = simhca_engine_now(worker->engine);
-	worker->is_invited = is_invited;
+	worker->took_over = took_over;
 	worker->finds = 0;
 	if (poller->last_cpu_index == worker->cpu_index &&
 	    worker->awake_ns - poller->released_ns < STREAK_NS)
@@ -137,7 +137,7 @@ uint64_t simhca_poller_spin_ns(const struct simhca_worker *worker)
 {
 	const struct simhca_engine *engine = worker->engine;
 
-	if (engine->num_cpus > 1 && (worker->is_invited || worker->finds >= GOOD))
+	if (engine->num_cpus > 1 && (worker->took_over || worker->finds >= GOOD))
 		return LONG_SPIN_NS;
 	return engine->config.spin_us * 1000ull;
 }
@@ -155,9 +155,9 @@ void simhca_poller_consider(struct simhca_worker *worker)
 	/* It can have been replaced, being taken for stuck. */
 	if (engine->num_cpus == 1 || !simhca_is_poller(worker))
 		return;
-	if (worker->is_invited && worker->finds >= GOOD)
+	if (worker->took_over && worker->finds >= GOOD)
 		poller->invite_after = LEAST_STREAK;
-	if (!worker->is_invited && poller->streak >= poller->invite_after) {
+	if (!worker->took_over && poller->streak >= poller->invite_after) {
 		uint32_t cpu_index = (worker->cpu_index + 1) % engine->num_cpus;
 
 		poller->streak = 0;

@@ -66,9 +66,9 @@ struct simhca_worker {
 	atomic_bool asleep;
 	/* Since it is the poller (poller.c). */
 	uint64_t awake_ns;
-	uint32_t finds;	 /* rounds with work */
-	bool is_invited; /* it was invited */
-	bool unpinned;	 /* it may run on any CPU, not just its own */
+	uint32_t finds; /* rounds with work */
+	bool took_over; /* it became the poller as the successor of another CPU's thread */
+	bool unpinned;	/* it may run on any CPU, not just its own */
 	/* Since it has found nothing (simhca_engine_run()); 0: it works. */
 	uint64_t idle_ns;
 	bool yields; /* it lets others go first, and looks again */
