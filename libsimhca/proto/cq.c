@@ -371,7 +371,7 @@ static void fill_reply(const struct simhca_cq *cq, uint32_t handle,
 static int check_cqe(const struct simhca_context *context, uint32_t cqe, struct simhca_why *why)
 {
 	if (!cqe || cqe > context->device->config.max_cqe)
-		return simhca_why(why, EINVAL, "cqe = %u: 1 to %u", cqe,
+		return simhca_why(why, EINVAL, "cqe = %d: 1 to %u", (int)cqe,
 				  context->device->config.max_cqe);
 	return 0;
 }
@@ -385,7 +385,7 @@ int simhca_create_cq(struct simhca_context *context, const struct simhca_create_
 	if (ret)
 		return ret;
 	if (req->comp_vector >= SIMHCA_COMP_VECTORS)
-		return simhca_why(why, EINVAL, "comp_vector = %u: 0 to %u", req->comp_vector,
+		return simhca_why(why, EINVAL, "comp_vector = %d: 0 to %u", (int)req->comp_vector,
 				  SIMHCA_COMP_VECTORS - 1);
 	if (req->flags & ~(uint32_t)(SIMHCA_CQ_TIMESTAMP | SIMHCA_CQ_IGNORE_OVERRUN))
 		return simhca_why(why, EINVAL, "CQ flags 0x%x are not known", req->flags);

@@ -146,14 +146,16 @@ static int refuse_transition(uint32_t from, uint32_t to, struct simhca_why *why)
 		[SIMHCA_QPS_RTR] = "INIT",
 		[SIMHCA_QPS_RTS] = "RTR",
 	};
+	const char *first;
 
 	if (!before[to])
 		return simhca_why(why, EINVAL, "a QP cannot go from %s to %s", state_name[from],
 				  state_name[to]);
+	/* The states are in the order in which a QP has them: back it goes by RESET only. */
+	first = to > from ? before[to] : to == SIMHCA_QPS_RTR ? "RESET and INIT" : "RESET";
 	/* rdma_accept() begins with INIT, and leaves the QP in RTS. */
 	return simhca_why(why, EINVAL, "a QP cannot go from %s to %s: move it to %s first%s",
-			  state_name[from], state_name[to],
-			  from == SIMHCA_QPS_ERR ? "RESET" : before[to],
+			  state_name[from], state_name[to], first,
 			  from == SIMHCA_QPS_RTS && to == SIMHCA_QPS_INIT
 				  ? "; with rdma_cm, it was accepted already"
 				  : "");

@@ -113,6 +113,21 @@ static bool of_another_device(struct search *search, const struct failures_acces
 	return false;
 }
 
+/*
+ * Whether the key is that of a region which a program has registered by another ibv_context, as one
+ * does that opens the device twice.
+ */
+static bool of_another_context(struct search *search, const struct failures_access *access,
+			       const struct session *owner, const struct session *program,
+			       const char *whose)
+{
+	return program && owner->pid == program->pid &&
+	       found(search,
+		     "key 0x%x is of %s MR of another ibv_context of the device, which was opened "
+		     "twice: register the buffer in the QP's PD",
+		     access->key, whose);
+}
+
 static bool is_qp_of(struct search *search, const struct device *device, uint32_t qpn)
 {
 	const struct session *session;
@@ -170,7 +185,9 @@ static bool remote_key(struct search *search, const struct failures_access *acce
 		return true;
 	owner = owner_of_key(search, responder->device, access->key, &mr);
 	if (owner && owner != responder)
-		return found(search,
+		return of_another_context(search, access, owner, responder, "the peer's") ||
+		       of_another_context(search, access, owner, sender, "the sender's own") ||
+		       found(search,
 			     "key 0x%x is of %s[%d], a third program, and not of the peer that the "
 			     "QP is connected to",
 			     access->key, owner->comm, (int)owner->pid);
@@ -285,7 +302,8 @@ static bool local_key(struct search *search, const struct failures_access *acces
 		return true;
 	owner = owner_of_key(search, program->device, access->key, &mr);
 	if (owner && owner != program)
-		return found(search,
+		return of_another_context(search, access, owner, program, "the program's") ||
+		       found(search,
 			     "lkey 0x%x is of %s[%d]: an SGE takes the lkey of a region that its "
 			     "own program has registered",
 			     access->key, owner->comm, (int)owner->pid);

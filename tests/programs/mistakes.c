@@ -172,6 +172,14 @@ static bool make_completion(void)
 		w.sge.lkey = on_another_device(w.from->addr)->lkey;
 	} else if (is("rkey_of_another_device")) {
 		w.wr.wr.rdma.rkey = on_another_device(w.to->addr)->rkey;
+	} else if (is("lkey_of_another_context")) {
+		w.sge.lkey =
+			ibv_reg_mr(ibv_alloc_pd(open_device()), w.from->addr, LENGTH, FULL_ACCESS)
+				->lkey;
+	} else if (is("rkey_of_another_context")) {
+		w.wr.wr.rdma.rkey =
+			ibv_reg_mr(ibv_alloc_pd(open_device()), w.to->addr, LENGTH, FULL_ACCESS)
+				->rkey;
 	} else if (is("null_mr")) {
 		w.wr.wr.rdma.rkey = ibv_alloc_null_mr(w.pd)->rkey;
 	} else if (is("no_rkey")) {
@@ -604,16 +612,17 @@ static bool make_modify(void)
 	else if (is("max_dest_rd_atomic"))
 		attr->max_dest_rd_atomic = 255;
 	else if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic") &&
-		 !is("rts_to_init"))
+		 !is("rts_to_init") && !is("rts_to_rtr"))
 		return false;
-	if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic") && !is("rts_to_init")) {
+	if (!is("retry_cnt") && !is("no_timeout") && !is("max_rd_atomic") && !is("rts_to_init") &&
+	    !is("rts_to_rtr")) {
 		CHECK(to_rtr(w.a, attr, mask));
 		return true;
 	}
 	CHECK(!to_rtr(w.a, attr, mask));
-	if (is("rts_to_init")) {
+	if (is("rts_to_init") || is("rts_to_rtr")) {
 		CHECK(!to_rts(w.a, attr, RTS_MASK));
-		CHECK(to_init(w.a, attr));
+		CHECK(is("rts_to_init") ? to_init(w.a, attr) : to_rtr(w.a, attr, RTR_MASK));
 		return true;
 	}
 	if (is("retry_cnt"))
@@ -654,6 +663,8 @@ static bool make_creation(void)
 		CHECK(!ibv_reg_mr(pd, text, 2 * LENGTH, FULL_ACCESS));
 	} else if (is("cqe")) {
 		CHECK(!ibv_create_cq(context, 1 << 30, NULL, NULL, 0));
+	} else if (is("cqe_negative")) {
+		CHECK(!ibv_create_cq(context, -1, NULL, NULL, 0));
 	} else if (is("channel_of_another_context")) {
 		struct ibv_comp_channel *channel = ibv_create_comp_channel(open_device());
 
