@@ -35,9 +35,13 @@ void simhca_memory_refuse(struct simhca_request *request, enum simhca_memory mem
 			      reason);
 		return;
 	}
-	/* Whose write with immediate data it is hears of it by a receive, if it has one posted. */
+	/*
+	 * Whose write with immediate data it is hears of it by a receive, if it has one posted. A message that is
+	 * longer than the path MTU fails by its first packet there, and only the last one takes a receive.
+	 */
 	if (packet->op == SIMHCA_PKT_WRITE && packet->has_imm &&
-	    simhca_is_reliable(packet->transport) && !simhca_recv_need(request) &&
+	    packet->length <= simhca_qp_mtu(request->qp) && simhca_is_reliable(packet->transport) &&
+	    !simhca_recv_need(request) &&
 	    !(request->kind == SIMHCA_NAK && SIMHCA_SYNDROME_IS_RNR(request->syndrome)))
 		return; /* its ring is corrupt, and the QP has failed */
 	simhca_refuse(request, SIMHCA_SYNDROME_NAK_ACCESS, SIMHCA_WC_SUCCESS, reason);

@@ -152,6 +152,39 @@ static void a_write_with_immediate_data_and_a_bad_key(void **state)
 	}
 }
 
+/*
+ * The immediate data, and so the receive, come with the last packet of the path MTU, and what is wrong with
+ * the range is seen in the first one. So it is in parts of any size by which the link carries the message.
+ */
+static void a_long_write_with_immediate_data_fails_without_a_receive(void **state)
+{
+	static const uint32_t sizes[] = {
+		1, 1024, 1025, 65536, 256 << 10, (256 << 10) + 1, 600000
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct options options = default_options(IBV_QPT_RC);
+		bool by_receive = sizes[i] <= 1024;
+		struct pair *pair;
+
+		options.buffer = 1 << 20;
+		options.path_mtu = IBV_MTU_1024;
+		pair = pair_new(*state, &options);
+		recv_into(&pair->b, 8, 0, 64);
+		post(&pair->a, .id = 1, .opcode = SIMHCA_WR_RDMA_WRITE_WITH_IMM, .imm = 77,
+		     SGES(sge(pair->a.mr, 0, sizes[i])),
+		     .remote_addr = pair->b.mr->iova + options.buffer - sizes[i] + 1,
+		     .rkey = pair->b.mr->rkey);
+		expect_why(pair->a.send_cq, 1, REM_ACCESS_ERR, KEY_PAST_END);
+		if (by_receive)
+			expect_why(pair->b.recv_cq, 8, LOC_ACCESS_ERR, KEY_PAST_END);
+		else
+			expect_why(pair->b.recv_cq, 8, WR_FLUSH_ERR, FLUSHED);
+		assert_int_equal(events_of(pair->b.client, pair->b.qp, IBV_EVENT_QP_ACCESS_ERR),
+				 !by_receive);
+	}
+}
+
 /* Class D on UC: its receive is there for the next one. */
 static void a_write_with_immediate_data_that_is_dropped(void **state)
 {
@@ -200,6 +233,7 @@ int main(void)
 		ON_BOTH(what_is_too_long_takes_a_receive_of_an_srq),
 		ON_BOTH(a_receive_with_a_bad_key_fails_its_qp),
 		ON_BOTH(a_write_with_immediate_data_and_a_bad_key),
+		ON_BOTH(a_long_write_with_immediate_data_fails_without_a_receive),
 		ON_BOTH(a_write_with_immediate_data_that_is_dropped),
 		ON_ETHERNET(what_is_refused_is_named),
 	};
