@@ -53,7 +53,7 @@ struct simhca_empty_facts {
 
 struct simhca_failure {
 	enum simhca_failure_kind kind;
-	uint32_t context; /* id; 0: of an XRC target, which is no program's */
+	uint32_t context; /* id; 0: of an XRC target, where the request names no SRQ */
 	uint32_t qpn, peer_qpn, qp_type, pd;
 	uint32_t peer_context; /* REQUEST_REFUSED: of the sender; 0: of no program here */
 	bool by_wire; /* its peer is on another host, whose QPs have numbers of their own */

@@ -12,11 +12,19 @@
 
 #define REFUSAL_TEXT 192 /* bytes, NUL included */
 
+/* Whose it is: an XRC target has the receives, and the memory, of the program whose SRQ a request names. */
+static uint32_t context_of(const struct simhca_qp *qp)
+{
+	if (qp->context)
+		return qp->context->id;
+	return qp->responder.srq ? qp->responder.srq->context->id : 0;
+}
+
 static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failure_kind kind)
 {
 	return (struct simhca_failure){
 		.kind = kind,
-		.context = qp->context ? qp->context->id : 0,
+		.context = context_of(qp),
 		.qpn = qp->qpn,
 		.peer_qpn = qp->qpc->dest_qpn,
 		.qp_type = qp->type,

@@ -97,6 +97,19 @@ DROPPED = {
 }
 
 
+def test_a_receive_of_an_xrc_srq(launcher, tmp_path):
+    """An XRC target is no program's, but what it takes of an SRQ is its owner's, whose run tells of it."""
+    run, port = [SIMHCA, "run", "--runtime-dir", tmp_path], new_port()
+    pingpong = ["--", "ibv_xsrq_pingpong", "-g", 0, "-p", port]
+    server = launcher.start(*run, *pingpong, "-s", 4096)
+    wait_until(lambda: is_listened_on(port), 10, "the server listens")
+    told = launcher.run(*run, "--explain", *pingpong, "-s", 1000, "localhost").stderr
+    server.kill()
+    assert re.search(r"because: +the message has 4096 bytes, and the receive that was next 1000, ", told), told
+    assert re.search(r"refused by: ibv_xsrq_pingpo\[\d+\], QP 0x\w+ \(XRC_RECV\)\n", told), told
+    assert re.search(r"then: +ibv_xsrq_pingpo\[\d+\], QP 0x\w+ \(XRC_RECV\): the receive that it had taken, .*: LOC_LEN_ERR", told), told
+
+
 @pytest.fixture(scope="module")
 def dropped(programs):
     return compiled(programs, HERE.parent / "programs/dropped.c", "-D_GNU_SOURCE", "-libverbs")
