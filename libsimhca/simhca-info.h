@@ -33,12 +33,13 @@ struct simhca_key_facts {
 	uint64_t iova, length;
 };
 
-/* What a key was that is gone, of the same PD. */
+/* What a key was that is gone, or means something else now, of the same PD. */
 struct simhca_gone_facts {
 	bool was;
-	uint64_t ago_ns; /* since it went */
+	uint64_t ago_ns; /* since it went, or was changed */
 	uint64_t iova, length;
 	bool window;	  /* and no region */
+	bool changed;	  /* by ibv_rereg_mr(): the key is alive */
 	uint32_t now_key; /* of the same memory; 0: it has none */
 };
 

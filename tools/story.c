@@ -60,7 +60,7 @@ static void print_duration(FILE *out, double seconds)
 		fprintf(out, "%.3g s", seconds);
 }
 
-/* The key is a region's that was deregistered. */
+/* The key is one that is gone, or a region's that was changed. */
 static void print_was(FILE *out, const char *indent, const json_t *was)
 {
 	if (!was)
@@ -68,8 +68,9 @@ static void print_was(FILE *out, const char *indent, const json_t *was)
 	if (has(was, "window"))
 		fprintf(out, "%sthat was:   memory window, deallocated ", indent);
 	else
-		fprintf(out, "%sthat was:   MR of %lld bytes at %s, deregistered ", indent,
-			report_number(was, "length"), report_text(was, "address"));
+		fprintf(out, "%sthat was:   MR of %lld bytes at %s, %s ", indent,
+			report_number(was, "length"), report_text(was, "address"),
+			has(was, "changed") ? "which ibv_rereg_mr() changed" : "deregistered");
 	print_duration(out, json_real_value(json_object_get(was, "ago_s")));
 	fputs(" before this", out);
 	if (has(was, "now"))

@@ -56,7 +56,7 @@ void simhca_gone_add(struct simhca_gone *gone, const struct simhca_gone_key *reg
 	pthread_mutex_lock(&gone->lock);
 	gone->by_index[SIMHCA_KEY_INDEX(region->key) % PLACES] =
 		(struct gone_key){ .was = *region, .time_ns = simhca_now_ns() };
-	if (!region->window)
+	if (!region->window && !region->changed)
 		*place_of_addr(gone, region->pd, region->addr) = region->key;
 	pthread_mutex_unlock(&gone->lock);
 }
@@ -72,24 +72,48 @@ void simhca_gone_follow(struct simhca_gone *gone, const struct simhca_gone_key *
 	pthread_mutex_unlock(&gone->lock);
 }
 
-void simhca_gone_facts(struct simhca_gone *gone, uint32_t pd, uint32_t key,
+static bool in_range(const struct simhca_failure *failure, uint64_t iova, uint64_t length)
+{
+	const uint64_t offset = failure->va - iova;
+
+	return failure->va >= iova && offset <= length && failure->bytes <= length - offset;
+}
+
+/* The key is alive, and the access is one that it granted before it was changed, and does not now. */
+static bool is_by_change(const struct simhca_failure *failure, const struct simhca_gone_key *was)
+{
+	const struct simhca_key_facts *now = &failure->entry;
+
+	return was->changed && in_range(failure, was->iova, was->length) &&
+	       (!now->has_range || !in_range(failure, now->iova, now->length) ||
+		(was->access & ~now->access));
+}
+
+void simhca_gone_facts(struct simhca_gone *gone, const struct simhca_failure *failure,
 		       struct simhca_gone_facts *facts)
 {
+	const bool alive =
+		failure->entry.key == failure->key && failure->entry.type != SIMHCA_MPT_FREE;
 	const struct gone_key *found, *next;
 
 	*facts = (struct simhca_gone_facts){ 0 };
 	pthread_mutex_lock(&gone->lock);
-	found = find(gone, pd, key);
-	if (found) {
+	found = find(gone, failure->pd, failure->key);
+	if (found && (!alive || is_by_change(failure, &found->was))) {
 		facts->was = true;
 		facts->ago_ns = simhca_now_ns() - found->time_ns;
 		facts->iova = found->was.iova;
 		facts->length = found->was.length;
 		facts->window = found->was.window;
+		facts->changed = alive;
 		facts->now_key = found->next;
 		/* That one may be gone as well. */
-		for (int i = 0; i < SUCCESSORS && (next = find(gone, pd, facts->now_key)); i++)
+		for (int i = 0; i < SUCCESSORS; i++) {
+			next = find(gone, failure->pd, facts->now_key);
+			if (!next || next->was.changed)
+				break;
 			facts->now_key = next->next;
+		}
 	}
 	pthread_mutex_unlock(&gone->lock);
 }

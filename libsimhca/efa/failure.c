@@ -108,8 +108,7 @@ static void add_access(const struct efa_qp *whose, struct simhca_failure *failur
 	failure->bytes = bytes;
 	failure->pd = use.pd;
 	simhca_key_facts(&use, key, &failure->entry);
-	if (failure->entry.key != key || failure->entry.type == SIMHCA_MPT_FREE)
-		simhca_gone_facts(device->gone, use.pd, key, &failure->gone);
+	simhca_gone_facts(device->gone, failure, &failure->gone);
 }
 
 /* Which of its own buffers it is, and why. */

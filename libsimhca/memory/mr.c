@@ -95,6 +95,7 @@ static struct simhca_gone_key as_gone(const struct simhca_mpt *mpt)
 		.addr = mpt->addr,
 		.iova = mpt->iova,
 		.length = mpt->length,
+		.access = mpt->access,
 	};
 }
 
@@ -202,6 +203,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	struct simhca_pd *pd;
 	struct simhca_mpt *mpt;
 	struct simhca_mpt next;
+	struct simhca_gone_key was, now;
 	struct simhca_odp *odp;
 	int ret;
 
@@ -260,6 +262,9 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mr->odp = odp;
 	simhca_watch_destroy(mr->watch);
 	mr->watch = NULL;
+	was = as_gone(mpt);
+	was.changed = true;
+	simhca_gone_add(context->device->gone, &was);
 	mpt->access = next.access;
 	mpt->iova = next.iova;
 	mpt->addr = next.addr;
@@ -271,6 +276,8 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	mr->pd = pd;
 	mr->mm = mm;
 	mm->regions++;
+	now = as_gone(mpt);
+	simhca_gone_follow(context->device->gone, &now);
 	simhca_key_publish(mr, SIMHCA_MPT_MR);
 	reply->handle = req->handle;
 	reply->lkey = reply->rkey = mpt->key;

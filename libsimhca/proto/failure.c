@@ -59,8 +59,7 @@ static void add_access(const struct simhca_qp *qp, struct simhca_failure *failur
 	failure->va = va;
 	failure->bytes = bytes;
 	simhca_key_facts(&use, key, &failure->entry);
-	if (failure->entry.key != key || failure->entry.type == SIMHCA_MPT_FREE)
-		simhca_gone_facts(qp->device->gone, failure->pd, key, &failure->gone);
+	simhca_gone_facts(qp->device->gone, failure, &failure->gone);
 }
 
 /* Which of its own buffers it is, if the reason is a buffer's. */

@@ -104,6 +104,8 @@ static json_t *gone_json(const struct simhca_gone_facts *gone)
 
 	if (gone->window)
 		json_object_set_new(json, "window", json_true());
+	if (gone->changed)
+		json_object_set_new(json, "changed", json_true());
 	if (gone->now_key)
 		json_object_set_new(json, "now", hex(gone->now_key));
 	return json;

@@ -164,6 +164,16 @@ static bool make_completion(void)
 		CHECK(!ibv_dereg_mr(w.to));
 	} else if (is("deregistered_lkey")) {
 		CHECK(!ibv_dereg_mr(w.from));
+	} else if (is("moved_region")) {
+		/* The peer goes on with the address that it was told before. */
+		w.wr.wr.rdma.remote_addr = (uintptr_t)w.to->addr;
+		CHECK(!ibv_rereg_mr(w.to, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+				    region(w.pd, FULL_ACCESS)->addr, LENGTH, 0));
+	} else if (is("region_to_another_pd")) {
+		CHECK(!ibv_rereg_mr(w.to, IBV_REREG_MR_CHANGE_PD, w.other_pd, NULL, 0, 0));
+	} else if (is("right_taken_back")) {
+		CHECK(!ibv_rereg_mr(w.to, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				    IBV_ACCESS_LOCAL_WRITE));
 	} else if (is("lkey_of_another_pd")) {
 		w.sge.lkey = ibv_reg_mr(w.other_pd, w.from->addr, LENGTH, FULL_ACCESS)->lkey;
 	} else if (is("rkey_of_another_pd")) {
