@@ -35,6 +35,7 @@ static const struct choice log_levels[] = { { "error", SIMHCA_LOG_ERROR },
 static const struct choice memory_modes[] = { { "auto", MEMORY_AUTO },
 					      { "process_vm", MEMORY_PROCESS_VM },
 					      { "agent", MEMORY_AGENT },
+					      { "shared", MEMORY_SHARED },
 					      { NULL, 0 } };
 
 static const struct choice invalidations[] = { { "events", 0 }, { "checks", 1 }, { NULL, 0 } };
@@ -159,8 +160,9 @@ const struct option_desc option_table[] = {
 	       "engines: threads that work at a time [1 on up to 4 CPUs, else 2 to 4]"),
 	NUMBER("engine-spin", engine_spin, "US", 0, 0, 1000000,
 	       "how long an idle engine polls before it sleeps [1 on up to 2 CPUs, else 50]"),
-	CHOICE("memory", memory, "auto|process_vm|agent", 0, memory_modes, "auto",
-	       "how to reach the memory of clients [auto]"),
+	CHOICE("memory", memory, "auto|process_vm|agent|shared", 0, memory_modes, "auto",
+	       "how to reach the memory of clients; shared: as auto, with --shared-memory on for "
+	       "all devices [auto]"),
 	STRING("wire-peers", wire_peers, "CIDR[,..]", 0, NULL,
 	       "addresses and networks that the wire takes packets from [all]"),
 	FLAG("wire-rxe-flush", wire_rxe_flush, 0,

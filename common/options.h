@@ -26,6 +26,7 @@ enum memory_mode {
 	MEMORY_AUTO,	   /* process_vm where the kernel allows it, else an agent */
 	MEMORY_PROCESS_VM, /* refuse clients that process_vm cannot reach */
 	MEMORY_AGENT,	   /* an agent for all clients */
+	MEMORY_SHARED,	   /* as MEMORY_AUTO, and all devices have shared_memory */
 };
 
 struct settings {

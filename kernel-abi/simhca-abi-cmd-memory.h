@@ -117,7 +117,8 @@ SIMHCA_ABI_SIZE(struct simhca_reg_dm_mr_req, 32);
  *
  * With addr it is a region of the sender's memory there, which the sender is about to move into the file. It
  * lies in the file only if programs can map that; otherwise it is as one of REG_MR, and the sender leaves its
- * memory where it is. REREG_MR makes one of REG_MR of it, and then the sender moves the memory back.
+ * memory where it is. REREG_MR makes one of REG_MR of it, and then the sender moves the memory back. Or that
+ * memory is a mapping of the file already.
  */
 struct simhca_reg_dmabuf_mr_req {
 	uint64_t offset; /* into the file; the same within a page as iova, and as addr */
@@ -126,8 +127,11 @@ struct simhca_reg_dmabuf_mr_req {
 	uint64_t addr; /* in the sender's memory; 0: the region is one of the file */
 	uint32_t pd;
 	uint32_t access; /* enum simhca_access */
+	/* with addr: 1: that memory is a mapping of the file already; 0: it is to be moved there */
+	uint32_t is_there;
+	uint32_t reserved; /* 0 */
 };
-SIMHCA_ABI_SIZE(struct simhca_reg_dmabuf_mr_req, 40);
+SIMHCA_ABI_SIZE(struct simhca_reg_dmabuf_mr_req, 48);
 
 /* What on-demand paging has done, for one region or (QUERY_ODP) for a device since it exists. */
 struct simhca_odp_counters {

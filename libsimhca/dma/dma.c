@@ -8,6 +8,7 @@
 
 #include "core/fabric.h"
 #include "core/lock.h"
+#include "bus_error.h"
 #include "dma.h"
 #include "engine/worker.h"
 
@@ -274,8 +275,9 @@ static int change(const struct simhca_seg *seg, const struct simhca_atomic_op *o
 	int error;
 
 	if (simhca_dma_is_one_instruction(seg)) {
-		*old = simhca_atomic_execute(op, (_Atomic uint64_t *)(uintptr_t)seg->addr);
-		return 0;
+		_Atomic uint64_t *at = (_Atomic uint64_t *)(uintptr_t)seg->addr;
+
+		return simhca_guarded_atomic(seg->mm->may_fail, op, at, old) ? 0 : EFAULT;
 	}
 	error = op->store ? 0 : move(seg, false, &remote, 1, &before, 1, sizeof(*old));
 	if (error || !simhca_atomic_value(op, *old, &value))
@@ -414,7 +416,7 @@ struct simhca_mm *simhca_mm_create_file(struct simhca_fabric *fabric, int fd, ui
 		return NULL;
 	}
 	mm->kind = ours ? SIMHCA_MM_OWN : SIMHCA_MM_PROCESS_VM;
-	mm->always_writable = ours && writable;
+	mm->by_instructions = ours && writable;
 	mm->base = (uintptr_t)mm->mapping + (offset - start);
 	return mm;
 }

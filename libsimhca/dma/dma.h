@@ -67,10 +67,12 @@ struct simhca_mm {
 	uint64_t size;	  /* bytes mapped; 0: nothing to unmap */
 	void *mapping;
 	/*
-	 * A mapping in the daemon that it can write to, of a file of which no access is ever a signal
-	 * (simhca_file_never_fails()). Constant once the mm is used.
+	 * A mapping in the daemon that it can write to, of a file that programs map as well: an atomic is one
+	 * instruction, for all of them. may_fail: a page may be missing, which is a signal (bus_error.h).
+	 * Constant once the mm is used.
 	 */
-	bool always_writable;
+	bool by_instructions;
+	bool may_fail;
 	_Atomic uint64_t
 		touched;   /* bytes of the mapping's pages, about, since they were let go of */
 	atomic_bool gone;  /* the process has ended, or its context */
@@ -126,7 +128,7 @@ enum simhca_dma_result simhca_dma_copy(const struct simhca_sgl *target,
  */
 static inline bool simhca_dma_is_one_instruction(const struct simhca_seg *seg)
 {
-	return seg->mm->always_writable && !(seg->addr & 7);
+	return seg->mm->by_instructions && !(seg->addr & 7);
 }
 
 static inline bool simhca_dma_may_try_atomic(const struct simhca_seg *seg)

@@ -172,7 +172,7 @@ int simhca_reg_dm_mr(struct simhca_context *context, const struct simhca_mm *own
 	region->mpt->access = req->access;
 	region->mpt->addr = req->offset;
 	region->mpt->length = req->length;
-	simhca_region_make_mappable(context, region, owner, dm->fd, req->offset, true);
+	simhca_region_make_mappable(context, region, owner, dm->fd, req->offset, true, false);
 	reply->lkey = reply->rkey = region->mpt->key;
 	simhca_key_publish(region, SIMHCA_MPT_MR);
 	return 0;

@@ -122,7 +122,8 @@ static int reg_file(struct simhca_context *context, struct simhca_mm *owner, int
 	/* What is asked for by the owner's addresses lies in our mapping. */
 	region->mpt->addr = req->addr;
 	mm->base -= req->addr;
-	simhca_region_make_mappable(context, region, owner, fd, req->offset, false);
+	simhca_region_make_mappable(context, region, owner, fd, req->offset, false,
+				    device->config.moves_memory && (!req->addr || req->is_there));
 	if (req->addr) {
 		if (!region->mpt->file) {
 			simhca_region_leave_file(context, region);

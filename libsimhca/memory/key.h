@@ -36,6 +36,7 @@ struct simhca_key {
 		bool borrowed;	 /* somebody else closes it */
 		uint64_t offset; /* of the region's first byte */
 		uint32_t owner;	 /* the number of the memory of the process that registered it */
+		bool may_fail;	 /* pages of it may be missing */
 	} file;
 	struct simhca_odp *odp;		    /* on-demand regions */
 	struct simhca_watch *_Atomic watch; /* ordinary regions that lint watches */

@@ -7,6 +7,7 @@
 
 #include "core/context.h"
 #include "core/fabric.h"
+#include "dma/bus_error.h"
 #include "dma/file_kind.h"
 #include "mappable.h"
 #include "simhca-abi.h"
@@ -33,6 +34,12 @@ static bool holds_for_ever(int fd, uint64_t size)
 	return simhca_file_never_fails(fd) && !fstat(fd, &file) && size <= (uint64_t)file.st_size;
 }
 
+/* A file system of a client's could let an access to its file wait. */
+static bool is_in_memory(int fd)
+{
+	return simhca_file_kind(fd) == SIMHCA_FILE_MEMORY && simhca_bus_errors_are_caught();
+}
+
 /*
  * An open file of our own, which shares no offset and no flags with the client's, and can be written
  * to only if the region can: the client's descriptor could be, where the device has mapped it so.
@@ -47,15 +54,18 @@ static int open_anew(int fd, bool writable)
 
 void simhca_region_make_mappable(struct simhca_context *context, struct simhca_key *region,
 				 const struct simhca_mm *owner, int fd, uint64_t offset,
-				 bool borrowed)
+				 bool borrowed, bool signals)
 {
 	struct simhca_fabric *fabric = context->device->fabric;
 	const bool writable = region->mpt->access & SIMHCA_ACCESS_LOCAL_WRITE;
+	const bool may_fail = !holds_for_ever(fd, offset + region->mpt->length);
 
-	if (!holds_for_ever(fd, offset + region->mpt->length))
+	if (may_fail && !(signals && is_in_memory(fd)))
 		return;
-	if (!borrowed)
-		region->mm->always_writable = writable;
+	if (!borrowed) {
+		region->mm->by_instructions = writable;
+		region->mm->may_fail = may_fail;
+	}
 	if (!context->device->config.fast_path || !owner || fabric->next_file == UINT32_MAX ||
 	    (!borrowed && !may_keep_file(context)))
 		return;
@@ -65,6 +75,7 @@ void simhca_region_make_mappable(struct simhca_context *context, struct simhca_k
 	region->file.borrowed = borrowed;
 	region->file.offset = offset;
 	region->file.owner = owner->number;
+	region->file.may_fail = may_fail;
 	region->mpt->file = ++fabric->next_file;
 	/* Below SIMHCA_MM_SLOTS: it is no process's address space, but the file's slot. */
 	region->mpt->mm = region->mm->atomicity->slot;

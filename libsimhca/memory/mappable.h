@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Regions that programs on the fast path map, to reach them by plain copies: on-chip memory, and
- * regions of memfds that cannot shrink. A file that can would make a signal of an access to what it
- * has lost, and a library has no signal handlers; such regions are reached by system calls.
+ * regions of memfds that cannot shrink. A file that can makes a signal of an access to what it
+ * has lost (dma/bus_error.h): such are mapped if the operator wants that.
  *
  * The protection table has a number for each, which no other region ever has. Whoever has mapped
  * a region knows it by that, and looks for it at each access.
@@ -14,8 +14,8 @@
 
 /*
  * Lets programs map a region of a file, which is not published yet. It stays one that they do not map
- * if the fast path is off, if an access to the file may be a signal (simhca_file_never_fails()), or
- * if the device has no descriptor left for it.
+ * if the fast path is off, if the device has no descriptor left for it, or unless `signals` if an access to the
+ * file may be a signal (simhca_file_never_fails()).
  *
  * owner: the memory of the process that registers the region; NULL: that is not known, and nobody
  * may map it. offset: of the region's first byte in the file. borrowed: fd is somebody else's, who
@@ -23,7 +23,7 @@
  */
 void simhca_region_make_mappable(struct simhca_context *context, struct simhca_key *region,
 				 const struct simhca_mm *owner, int fd, uint64_t offset,
-				 bool borrowed);
+				 bool borrowed, bool signals);
 /* The region is out of use. */
 void simhca_region_forget_file(struct simhca_context *context, struct simhca_key *region);
 

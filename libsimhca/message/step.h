@@ -29,6 +29,7 @@ struct simhca_notify {
 #define SIMHCA_STEP_REGIONS 16u
 struct simhca_step_regions {
 	uint32_t count;
+	bool may_fail; /* a page of one of them may be missing, which is a signal (dma/bus_error.h) */
 	struct {
 		uint32_t file; /* struct simhca_mpt's */
 		char *base;    /* where the region's first byte is */

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "dma/bus_error.h"
 #include "simhca-calls.h"
 #include "step_impl.h"
 
@@ -79,9 +80,8 @@ bool simhca_step_atomic(const struct simhca_step *step, uint32_t name,
 		const struct simhca_atomic_op op = operation(msg);
 
 		simhca_store();
-		msg->old =
-			simhca_atomic_execute(&op, (_Atomic uint64_t *)msg->there.iov[0].iov_base);
-		return true;
+		return simhca_guarded_atomic(step->regions->may_fail, &op,
+					     msg->there.iov[0].iov_base, &msg->old);
 	}
 	if (!exclude(there, name))
 		return false;

@@ -194,8 +194,8 @@ bool simhca_step_copy(const struct simhca_step *step, const struct simhca_step_l
 /* Likewise, by the kernel alone: memory that is not mapped here, of a process without writer slots. */
 bool simhca_step_move(const struct simhca_step *step, const struct iovec *own, int num_own,
 		      const struct iovec *there, int num_there, uint64_t bytes, bool read);
-/* Likewise, where the peer's is mapped. False: the program's own memory is not there. */
-bool simhca_step_copy_mapped(const struct simhca_step_list *own,
+/* Likewise, where the peer's is mapped. False: memory of the one or the other is not there. */
+bool simhca_step_copy_mapped(const struct simhca_step *step, const struct simhca_step_list *own,
 			     const struct simhca_step_list *there, uint64_t bytes, bool read);
 /* False: an atomic on that memory is still under way, so nothing may be written there now. */
 bool simhca_step_writing_begin(const struct simhca_writing *writing);

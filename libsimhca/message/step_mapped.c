@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "dma/bus_error.h"
 #include "step_impl.h"
 
 #define WORD 8u /* bytes */
@@ -127,26 +128,43 @@ static bool own_memory_is_there(const struct simhca_step_list *own, uint64_t byt
 	return true;
 }
 
-bool simhca_step_copy_mapped(const struct simhca_step_list *own,
-			     const struct simhca_step_list *there, uint64_t bytes, bool read)
+struct copy {
+	const struct simhca_step_list *own, *there;
+	uint64_t bytes;
+	bool read;
+};
+
+static void copy(void *arg)
 {
-	const struct simhca_step_list *target = read ? own : there;
-	struct cursor to = { .iov = target->iov }, from = { .iov = read ? there->iov : own->iov };
-	const size_t tail = last_word(target->iov, target->count, bytes);
+	const struct copy *copy = arg;
+	const struct simhca_step_list *target = copy->read ? copy->own : copy->there;
+	const struct simhca_step_list *source = copy->read ? copy->there : copy->own;
+	struct cursor to = { .iov = target->iov }, from = { .iov = source->iov };
+	const size_t tail = last_word(target->iov, target->count, copy->bytes);
 	char word[WORD];
 	struct cursor gathered = { .iov = &(struct iovec){ word, tail } };
 	size_t room;
 
-	if (!own_memory_is_there(own, bytes, read))
-		return false;
 	simhca_store();
 	/* release: the messages before are there first. On x86 this only keeps the compiler from moving them. */
 	atomic_thread_fence(memory_order_release);
-	copy_some(&to, &from, bytes - tail);
+	copy_some(&to, &from, copy->bytes - tail);
 	copy_some(&gathered, &from, tail);
 	simhca_store();
 	store_last(piece(&to, &room), word, tail);
 	/* acquire: what is read later is read after this. */
 	atomic_thread_fence(memory_order_acquire);
+}
+
+bool simhca_step_copy_mapped(const struct simhca_step *step, const struct simhca_step_list *own,
+			     const struct simhca_step_list *there, uint64_t bytes, bool read)
+{
+	struct copy all = { own, there, bytes, read };
+
+	if (!own_memory_is_there(own, bytes, read))
+		return false;
+	if (step->regions->may_fail)
+		return simhca_guard_access(copy, &all);
+	copy(&all);
 	return true;
 }

@@ -196,7 +196,7 @@ bool simhca_step_move(const struct simhca_step *step, const struct iovec *own, i
 static bool copy_list(const struct simhca_step *step, const struct simhca_step_list *own,
 		      const struct simhca_step_list *there, uint64_t bytes, bool read)
 {
-	return there->mapped ? simhca_step_copy_mapped(own, there, bytes, read)
+	return there->mapped ? simhca_step_copy_mapped(step, own, there, bytes, read)
 			     : simhca_step_move(step, own->iov, own->count, there->iov,
 						there->count, bytes, read);
 }

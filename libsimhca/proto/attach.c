@@ -496,6 +496,7 @@ int simhca_map_region(struct simhca_context *context, const struct simhca_mm *mm
 		.length = mpt->length,
 		.file = mpt->file,
 		.access = mpt->access,
+		.may_fail = region->file.may_fail,
 	};
 	*fd = region->file.fd;
 	return 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "attached.h"
 #include "command.h"
+#include "dma/bus_error.h"
 #include "mapped.h"
 
 #define LOOK_EACH 256u /* steps */
@@ -16,6 +18,9 @@ static void unmap(struct shca_mapped *mapped, uint32_t place)
 	munmap(mapped->region[place].addr, mapped->region[place].size);
 	step->one[place] = step->one[last];
 	mapped->region[place] = mapped->region[last];
+	step->may_fail = false;
+	for (uint32_t i = 0; i < step->count; i++)
+		step->may_fail |= mapped->region[i].may_fail;
 }
 
 void shca_mapped_end(struct shca_mapped *mapped)
@@ -33,10 +38,14 @@ static bool is_gone(const struct shca_qp *qp, uint32_t key, uint32_t file)
 	       __atomic_load_n(&mpt->file, __ATOMIC_RELAXED) != file;
 }
 
+/* And those of which a missing page would be a signal that the program gets by now. */
 static void drop_gone(const struct shca_qp *qp, struct shca_mapped *mapped)
 {
+	const bool unguarded = mapped->step.may_fail && !simhca_bus_errors_are_caught();
+
 	for (uint32_t i = mapped->step.count; i-- > 0;)
-		if (is_gone(qp, mapped->region[i].key, mapped->step.one[i].file))
+		if (is_gone(qp, mapped->region[i].key, mapped->step.one[i].file) ||
+		    (unguarded && mapped->region[i].may_fail))
 			unmap(mapped, i);
 }
 
@@ -47,18 +56,31 @@ void shca_mapped_look(const struct shca_qp *qp, struct shca_mapped *mapped)
 	drop_gone(qp, mapped);
 }
 
+/* Bytes of its pages, which hugetlbfs tells in this way; 0: that is not known. */
+static uint64_t page_size(int fd)
+{
+	const uint64_t least = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct stat file;
+
+	if (fstat(fd, &file))
+		return 0;
+	return (uint64_t)file.st_blksize > least ? (uint64_t)file.st_blksize : least;
+}
+
 /* Only what is registered, in whole pages. False: it cannot be mapped. */
 static bool map(struct shca_mapped *mapped, uint32_t key,
 		const struct simhca_map_region_reply *reply, int fd)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), lead = reply->offset % page;
 	const int prot = PROT_READ | (reply->access & SIMHCA_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
-	const uint64_t size = lead + reply->length;
+	const uint64_t page = page_size(fd), lead = page ? reply->offset % page : 0;
+	uint64_t size = lead + reply->length;
 	uint32_t place;
 	char *addr;
 
-	if (size < reply->length)
+	if (!page || size < reply->length || size + page < size ||
+	    (reply->may_fail && !simhca_bus_errors_are_caught()))
 		return false;
+	size = (size + page - 1) / page * page;
 	addr = shca_map_file(fd, reply->offset - lead, size, prot);
 	if (addr == MAP_FAILED)
 		return false;
@@ -72,6 +94,8 @@ static bool map(struct shca_mapped *mapped, uint32_t key,
 	mapped->region[place].key = key;
 	mapped->region[place].addr = addr;
 	mapped->region[place].size = size;
+	mapped->region[place].may_fail = reply->may_fail;
+	mapped->step.may_fail |= reply->may_fail;
 	return true;
 }
 

@@ -17,6 +17,7 @@ struct shca_mapped {
 		uint32_t key;
 		char *addr; /* of the mapping */
 		uint64_t size;
+		bool may_fail; /* a page of it may be missing */
 	} region[SIMHCA_STEP_REGIONS];
 	uint32_t oldest; /* that gives its place */
 	uint32_t tries,

@@ -445,6 +445,11 @@ static bool has_mappings_left(void)
 	return left;
 }
 
+bool shca_may_lie_in_file(uint32_t access)
+{
+	return !(access & ~OF_A_FILE);
+}
+
 /* A handler that runs while its thread forks does not wait for who registers, as that waits for the fork. */
 static bool may_move(const struct shca_context *ctx, const struct simhca_reg_mr_req *req)
 {
@@ -453,7 +458,7 @@ static bool may_move(const struct shca_context *ctx, const struct simhca_reg_mr_
 	/* Under lint the device carries all messages, and what is safe is to be told all the same. */
 	return ctx->dev->moves_memory && (!ctx->no_fastpath || ctx->lint) && !req->null_mr &&
 	       !req->unmapped && req->length && !((req->addr | req->length | req->iova) % page) &&
-	       req->addr + req->length > req->addr && !(req->access & ~OF_A_FILE) &&
+	       req->addr + req->length > req->addr && shca_may_lie_in_file(req->access) &&
 	       !is_forking() && !(ctx->lint && shca_lint_watches(req->addr, req->length));
 }
 
@@ -490,7 +495,7 @@ static struct shca_moved *make_range(uint64_t addr, uint64_t length)
 	range->process = shca_process();
 	range->addr = addr;
 	range->length = length;
-	range->fd = memfd_create("simhca-registered", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	range->fd = memfd_create(SHCA_MOVED_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (range->fd >= 0 && !fstat(range->fd, &file)) {
 		range->dev = file.st_dev;
 		range->inode = file.st_ino;
@@ -636,6 +641,23 @@ static void say_gone(struct shca_context *ctx, const struct shca_moved *range, u
 
 /* ---------------------------------------------------------------------------------- regions */
 
+int shca_register_in_file(struct shca_context *ctx, const struct simhca_reg_dmabuf_mr_req *req,
+			  int fd, struct simhca_reg_mr_reply *reply)
+{
+	int err = shca_execute(ctx, &(struct shca_command){
+					    .command = SIMHCA_CMD_REG_DMABUF_MR,
+					    .req = req,
+					    .req_size = sizeof(*req),
+					    .req_fds = &fd,
+					    .num_req_fds = 1,
+					    .reply = reply,
+					    .reply_size = sizeof(*reply),
+				    });
+
+	/* A child has to give access to its memory first; and without the descriptor nobody has seen the command. */
+	return err == ENOTCONN || err == EBADF ? SHCA_STAYS : err;
+}
+
 static int register_in(struct shca_context *ctx, const struct simhca_reg_mr_req *req,
 		       const struct shca_moved *range, struct simhca_reg_mr_reply *reply)
 {
@@ -647,18 +669,8 @@ static int register_in(struct shca_context *ctx, const struct simhca_reg_mr_req 
 		.pd = req->pd,
 		.access = req->access,
 	};
-	int err = shca_execute(ctx, &(struct shca_command){
-					    .command = SIMHCA_CMD_REG_DMABUF_MR,
-					    .req = &of_file,
-					    .req_size = sizeof(of_file),
-					    .req_fds = &range->fd,
-					    .num_req_fds = 1,
-					    .reply = reply,
-					    .reply_size = sizeof(*reply),
-				    });
 
-	/* A child has to give access to its memory first; and without the descriptor nobody has seen the command. */
-	return err == ENOTCONN || err == EBADF ? SHCA_STAYS : err;
+	return shca_register_in_file(ctx, &of_file, range->fd, reply);
 }
 
 /* The region of memory that is in no file yet. */

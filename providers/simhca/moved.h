@@ -22,6 +22,8 @@
 
 /* The region is to be registered where it is: nothing was asked of the device. */
 #define SHCA_STAYS (-1)
+/* Of the memfds that memory is moved to, and is moved back from. */
+#define SHCA_MOVED_NAME "simhca-registered"
 
 /*
  * Registers a region, and moves its memory; mr->moved is NULL if it stays where it was. 0: it is registered;
@@ -29,6 +31,11 @@
  */
 int shca_moved_register(struct shca_context *ctx, const struct simhca_reg_mr_req *req,
 			struct simhca_reg_mr_reply *reply, struct shca_mr *mr);
+/* Whether a region of a file can grant that. */
+bool shca_may_lie_in_file(uint32_t access);
+/* REG_DMABUF_MR of memory that has an address; 0, SHCA_STAYS or an errno. */
+int shca_register_in_file(struct shca_context *ctx, const struct simhca_reg_dmabuf_mr_req *req,
+			  int fd, struct simhca_reg_mr_reply *reply);
 /* The device uses the region no more, or as one that was not moved. */
 void shca_moved_put(struct shca_mr *mr);
 

@@ -11,6 +11,7 @@
 #include "lint.h"
 #include "moved.h"
 #include "say.h"
+#include "shared_files.h"
 
 /* A command that names memory of this process, to which a forked child has to give access first. */
 static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, const void *req,
@@ -63,6 +64,8 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 	if (req->access & IBV_ACCESS_ON_DEMAND)
 		shca_odp_offer_events(to_sctx(pd->context));
 	err = shca_moved_register(to_sctx(pd->context), req, &reply, mr);
+	if (err == SHCA_STAYS)
+		err = shca_shared_file_register(to_sctx(pd->context), req, &reply);
 	if (err == SHCA_STAYS)
 		err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req),
 				       &reply);

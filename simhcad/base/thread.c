@@ -49,6 +49,7 @@ struct thread *thread_start(void (*run)(void *arg), void *arg, const char *name)
 	simhca_mutex_init(&thread->lock, SIMHCA_LOCK_THREAD);
 	pthread_cond_init(&thread->wake, NULL);
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* of its own accesses (libsimhca's bus_error.h) */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = pthread_create(&thread->id, NULL, start, thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -71,7 +71,8 @@ static struct simhca_device *make_model(struct device *device)
 		.mw_type_2a = settings->mw_type_2a,
 		.event_at_arm = settings->event_at_arm,
 		.fast_path = settings->fast_path && !settings->efa,
-		.moves_memory = settings->shared_memory,
+		.moves_memory = settings->shared_memory ||
+				device->daemon->options->daemon.memory == MEMORY_SHARED,
 		.slot_data = settings->slot_data,
 		.own_segments = device_share(device, share_queues()),
 		.kept_files = device_share(device, share_files()),

@@ -91,6 +91,7 @@ void mapped_map_wanted(struct simhca_step *step, const struct side *side)
 		    MAP_SHARED, fd, (off_t)(reply.offset - lead));
 	assert_ptr_not_equal(base, MAP_FAILED);
 	assert_in_range(regions->count, 0, SIMHCA_STEP_REGIONS - 1);
+	regions->may_fail |= reply.may_fail;
 	regions->one[regions->count].file = reply.file;
 	regions->one[regions->count++].base = base + lead;
 }

@@ -75,6 +75,49 @@ static void which_regions_can_be_mapped(void **state)
 	close(fd);
 }
 
+/* If the operator wants it, whatever else lies in memory is mapped as well: but not what is moved there. */
+static void which_may_fail(void **state)
+{
+	const struct world_config config = {
+		.device = { .fast_path = true, .moves_memory = true, .kept_files = 8 }
+	};
+	static const struct {
+		int seals;
+		bool may_fail;
+	} rows[] = { { 0, true }, { F_SEAL_GROW, true }, { F_SEAL_SHRINK, false } };
+	struct world *world = world_new(&config);
+	struct client *client = client_new(world, 0);
+	struct simhca_reg_dmabuf_mr_req req = { .length = PAGE, .pd = client->pd };
+	struct simhca_reg_mr_reply reply;
+	struct mr *mr;
+	int fd;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		mr = mapped_mr(client, rows[i].seals, ALL_ACCESS);
+		assert_true(is_mappable(client, mr->rkey));
+		assert_int_equal(rows[i].may_fail,
+				 simhca_key_of(client->context->device, mr->rkey)->file.may_fail);
+	}
+	fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	assert_int_equal(0, ftruncate(fd, PAGE));
+	for (req.is_there = 0; req.is_there <= 1; req.is_there++) {
+		reply = (struct simhca_reg_mr_reply){ 0 };
+		req.addr = req.iova = (uintptr_t)world_alloc(world, 2 * PAGE) / PAGE * PAGE + PAGE;
+		assert_int_equal(0, simhca_reg_dmabuf_mr(client->context, client->mm, fd, &req,
+							 &reply, NULL));
+		assert_int_equal(req.is_there, reply.moved);
+		assert_int_equal(req.is_there, is_mappable(client, reply.rkey));
+	}
+	close(fd);
+	/* What lies on a disk, or where a program of the client's answers, is no region at all. */
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(-EOPNOTSUPP,
+			 mapped_reg_try(client, fd, 0, PAGE, SIMHCA_ACCESS_REMOTE_READ, &reply));
+	close(fd);
+	world_free(world);
+}
+
 /* A file that was shrunk before it was sealed: it is as long as it is. */
 static void a_file_that_is_too_short(void **state)
 {
@@ -779,6 +822,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HERE(which_regions_can_be_mapped),
+		cmocka_unit_test(which_may_fail),
 		HERE(a_file_that_is_too_short),
 		HERE(a_file_that_shrinks_meanwhile),
 		cmocka_unit_test(files_that_are_kept),

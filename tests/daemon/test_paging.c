@@ -27,7 +27,7 @@ static unsigned int workers, readers, were; /* that run; that ran */
 static bool workers_end, readers_end;	    /* told to */
 static pthread_t deaf;			    /* one does not, whatever it is told */
 static bool any_deaf;
-static unsigned int signals_open; /* threads that would take some */
+static unsigned int signals_open; /* threads that would take some, or none of their own accesses */
 static bool idle;		  /* somebody is */
 static bool stuck;
 static unsigned int asked; /* whether they are */
@@ -41,7 +41,7 @@ static void live(unsigned int *count, const bool *end)
 	were++;
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	for (int i = 1; i < 32; i++) {
-		if (i == SIGKILL || i == SIGSTOP || sigismember(&blocked, i))
+		if (i == SIGKILL || i == SIGSTOP || sigismember(&blocked, i) == (i != SIGBUS))
 			continue;
 		signals_open++;
 		break;

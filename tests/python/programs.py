@@ -143,3 +143,14 @@ def forbid_system_call(*names):
 def forbid_process_vm():
     """Leaves the agent as the only way to a client's memory."""
     forbid_system_call('process_vm_readv', 'process_vm_writev')
+
+
+def free_huge_pages():
+    """Those of 2 MiB, not promised to anybody yet."""
+    def number(name):
+        with open(f'/sys/kernel/mm/hugepages/hugepages-2048kB/{name}', encoding='ascii') as file:
+            return int(file.read())
+    try:
+        return number('free_hugepages') - number('resv_hugepages')
+    except FileNotFoundError:
+        return 0

@@ -20,7 +20,7 @@ from pyverbs.wr import SGE
 
 from harness import (CMP_SWP, FETCH_ADD, FULL, HUGE_PAGE, PAGE, READ, SEND, SEND_IMM, SUCCESS, WRITE,
                      WRITE_IMM, Side, a_place, connect, eventually, poll, poll_error, poll_ok)
-from programs import SIMHCA, forbid_system_call, outside, private_tests
+from programs import SIMHCA, forbid_system_call, free_huge_pages, outside, private_tests
 
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
 PAGES = 64
@@ -229,17 +229,6 @@ def test_random(paging_pair, kind, implicit):
         if step % 10 == 9:
             for side in sides:
                 side.area.agrees()
-
-
-def free_huge_pages():
-    """Those of 2 MiB, not promised to anybody yet."""
-    def number(name):
-        with open(f'/sys/kernel/mm/hugepages/hugepages-2048kB/{name}', encoding='ascii') as file:
-            return int(file.read())
-    try:
-        return number('free_hugepages') - number('resv_hugepages')
-    except FileNotFoundError:
-        return 0
 
 
 def test_huge_pages(keep):

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from programs import private, private_python
+from programs import free_huge_pages, private, private_python
 
 ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
 SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped', 'registered_anew',
           'closed_files', 'rereg', 'protected', 'forked', 'forked_without_memory', 'forked_meanwhile')
+SHARED = ('shm', 'memfd', 'huge', 'closed', 'segment', 'nameless')
 
 
 def run(program, scene, *options, **keywords):
@@ -55,3 +56,16 @@ def test_more_regions_than_are_mapped():
     # 24 regions in turn, and two of them alone, are written to and read from.
     assert done['qp']['fast_path']['messages'] + done['qp']['by_device'] == 2 * (41 * 24 + 300), done
     assert done['qp']['by_device'] < 60, done
+
+
+@pytest.mark.parametrize('kind, last', [
+    *((kind, ()) for kind in SHARED), *((kind, (last,)) for kind in SHARED[:3] for last in ('write', 'read', 'add')),
+    ('shm', ('write', 'handler')), ('shm', ('write', 'blocked'))], ids=lambda one: one if isinstance(one, str) else '-'.join(one) or 'goes')
+def test_memory_that_is_shared_already(kind, last):
+    """Regions of shared mappings are mapped as well; what has lost its pages is an error completion, and no signal."""
+    if kind == 'huge' and free_huge_pages() < 2:
+        pytest.skip('no huge pages: /proc/sys/vm/nr_hugepages')
+    done = json.loads(private_python('fastpath_mapped.py', kind, *last, options=('--memory', 'shared')))
+    messages = done['qp']['fast_path']['messages']
+    assert messages + done['qp']['by_device'] == (1200 if last[1:] else 900), done
+    assert messages > 880 and done['shown'] == [True] and done['before'] == 1, done

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Accesses to a mapping of a file that may have lost pages, which is a signal, SIGBUS (mmap(2)): it
+ * ends the access instead, and nobody is told but who made it.
+ *
+ * The signal's handler is the program's: ours is there only once somebody wants to map such a file, and passes on
+ * what is no access of ours.
+ */
+#ifndef LIBSIMHCA_BUS_ERROR_H
+#define LIBSIMHCA_BUS_ERROR_H
+
+#include <stdbool.h>
+
+#include "queue/atomic_op.h"
+
+/*
+ * Installs the handler, once per process. False: accesses cannot be guarded, as the program has installed a handler
+ * since then, or this thread blocks the signal. Two system calls.
+ */
+bool simhca_bus_errors_are_caught(void);
+
+/*
+ * Calls access(arg), which may take no lock and leave nothing half done that matters. False: the thread blocks the
+ * signal, and access() was not called; or it met a page that is not there, and has gone no further.
+ */
+bool simhca_guard_access(void (*access)(void *arg), void *arg);
+/* Executes an atomic, as one instruction; if it may_fail, by simhca_guard_access(), and false as there. */
+bool simhca_guarded_atomic(bool may_fail, const struct simhca_atomic_op *op, _Atomic uint64_t *at,
+			   uint64_t *old);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Accesses to pages that a file has lost: they end, and the program's own signals are as they would be without us.
+ * Each scene is a process, as a handler is installed once in each.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dma/bus_error.h"
+#include "harness.h"
+
+#define PAGE 4096u
+
+/* Two pages, of which the file has the first one only. */
+static char *half_there(void)
+{
+	int fd = memfd_create("half", MFD_CLOEXEC);
+	char *memory;
+
+	assert_int_equal(0, ftruncate(fd, 2 * PAGE));
+	memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(MAP_FAILED, memory);
+	assert_int_equal(0, ftruncate(fd, PAGE));
+	close(fd);
+	return memory;
+}
+
+static unsigned int accesses;
+
+static void add_one(void *arg)
+{
+	accesses++;
+	++*(volatile char *)arg;
+}
+
+static void exit_by_handler(int signal)
+{
+	_exit(signal == SIGBUS ? 3 : 4);
+}
+
+static void exit_with_info(int signal, siginfo_t *info, void *context)
+{
+	_exit(signal == SIGBUS && info->si_code == BUS_ADRERR && context ? 5 : 6);
+}
+
+/* ------------------------------------------------------------------- scenes: 0 if all is well */
+
+static int what_is_missing(char *memory)
+{
+	const struct simhca_atomic_op add = { .swap_add = 5 };
+	uint64_t old = 7;
+
+	if (!simhca_bus_errors_are_caught())
+		return 10;
+	for (unsigned int i = 1; i <= 3; i++)
+		if (!simhca_guard_access(add_one, memory) || memory[0] != (char)i ||
+		    simhca_guard_access(add_one, memory + PAGE))
+			return 11;
+	if (!simhca_guarded_atomic(true, &add, (_Atomic uint64_t *)(void *)memory, &old) ||
+	    old != 3 || *(uint64_t *)(void *)memory != 8)
+		return 12;
+	return simhca_guarded_atomic(true, &add, (_Atomic uint64_t *)(void *)(memory + PAGE),
+				     &old) ||
+			       accesses != 6
+		       ? 13
+		       : 0;
+}
+
+/* Nothing of the program's is caught, before an access of ours and after. */
+static int own_access(char *memory)
+{
+	if (!simhca_bus_errors_are_caught() || simhca_guard_access(add_one, memory + PAGE))
+		return 10;
+	add_one(memory + PAGE);
+	return 11;
+}
+
+static int own_handler(char *memory)
+{
+	signal(SIGBUS, exit_by_handler);
+	return own_access(memory);
+}
+
+static int own_handler_with_info(char *memory)
+{
+	const struct sigaction action = { .sa_sigaction = exit_with_info, .sa_flags = SA_SIGINFO };
+
+	sigaction(SIGBUS, &action, NULL);
+	return own_access(memory);
+}
+
+static int sent_by_kill(char *memory)
+{
+	(void)memory;
+	if (!simhca_bus_errors_are_caught())
+		return 10;
+	raise(SIGBUS);
+	return 11;
+}
+
+static int ignored_when_sent(char *memory)
+{
+	signal(SIGBUS, SIG_IGN);
+	return sent_by_kill(memory) == 11 ? 0 : 12;
+}
+
+static int ignored_by_an_access(char *memory)
+{
+	signal(SIGBUS, SIG_IGN);
+	return own_access(memory);
+}
+
+/* Of a program that has a handler of its own by now, or blocks the signal, no access is guarded. */
+static int a_later_handler(char *memory)
+{
+	(void)memory;
+	if (!simhca_bus_errors_are_caught())
+		return 10;
+	signal(SIGBUS, exit_by_handler);
+	return simhca_bus_errors_are_caught() ? 11 : 0;
+}
+
+static int a_blocked_signal(char *memory)
+{
+	sigset_t bus;
+
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	pthread_sigmask(SIG_BLOCK, &bus, NULL);
+	if (simhca_bus_errors_are_caught() || simhca_guard_access(add_one, memory) || accesses)
+		return 10;
+	pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
+	if (!simhca_guard_access(add_one, memory) || !simhca_bus_errors_are_caught())
+		return 11;
+	/* Who asks again is told. */
+	pthread_sigmask(SIG_BLOCK, &bus, NULL);
+	return simhca_bus_errors_are_caught() || simhca_guard_access(add_one, memory) ? 12 : 0;
+}
+
+static void each_scene(void **state)
+{
+	static const struct {
+		int (*run)(char *memory);
+		int exit, signal;
+	} scenes[] = {
+		{ what_is_missing, 0, 0 },
+		{ own_access, 0, SIGBUS },
+		{ own_handler, 3, 0 },
+		{ own_handler_with_info, 5, 0 },
+		{ sent_by_kill, 0, SIGBUS },
+		{ ignored_when_sent, 0, 0 },
+		{ ignored_by_an_access, 0, SIGBUS },
+		{ a_later_handler, 0, 0 },
+		{ a_blocked_signal, 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(scenes); i++) {
+		pid_t child = fork();
+		int status;
+
+		assert_true(child >= 0);
+		if (!child) {
+			signal(SIGBUS, SIG_DFL); /* a sanitizer's would tell of it */
+			_exit(scenes[i].run(half_there()));
+		}
+		assert_int_equal(child, waitpid(child, &status, 0));
+		print_message("scene %zu: status 0x%x\n", i, status);
+		assert_int_equal(scenes[i].signal, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+		assert_int_equal(scenes[i].exit, WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_scene) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
