@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "doorbell.h"
+#include "lint.h"
 #include "say.h"
 
 #define SUPPORTED_WC_FLAGS                                                                         \
@@ -228,6 +229,7 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if (attr_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		cq->single_threaded = true;
 	shca_cq_set_readers(cq, attr->wc_flags);
+	shca_lint_threads_of_cq(cq);
 	return &cq->vcq.cq_ex;
 }
 

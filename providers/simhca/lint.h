@@ -62,6 +62,9 @@ void shca_lint_completion(struct shca_cq *cq, const struct simhca_cqe *cqe);
 
 /* lint_threads.c: when the context has its verbs; nothing happens if lint is off. */
 void shca_lint_threads(struct shca_context *ctx);
+/* Likewise, when a QP or a CQ has its functions. */
+void shca_lint_threads_of_qp(struct shca_qp *qp);
+void shca_lint_threads_of_cq(struct shca_cq *cq);
 
 /* A QP that has its queues; nothing happens if lint is off. */
 void shca_lint_qp_add(struct shca_qp *qp);

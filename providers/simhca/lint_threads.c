@@ -83,24 +83,95 @@ static int post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr,
 	return err;
 }
 
+static void begin_poll(struct shca_cq *cq)
+{
+	char text[160];
+
+	if (!begin_use(&cq->user))
+		return;
+	snprintf(text, sizeof(text),
+		 "CQ of %d entries: two threads poll it at once, and it was created for a single "
+		 "thread",
+		 cq->vcq.cq.cqe);
+	shca_say_lint(cq->ctx, SIMHCA_SAY_THREADS, text);
+}
+
 static int poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
 	struct shca_cq *cq = to_scq(ibv_cq);
-	char text[160];
 	int polled;
 
 	if (!cq->single_threaded)
 		return shca_poll_cq(ibv_cq, num_entries, wc);
-	if (begin_use(&cq->user)) {
-		snprintf(text, sizeof(text),
-			 "CQ of %d entries: two threads poll it at once, and it was created for a "
-			 "single thread",
-			 ibv_cq->cqe);
-		shca_say_lint(cq->ctx, SIMHCA_SAY_THREADS, text);
-	}
+	begin_poll(cq);
 	polled = shca_poll_cq(ibv_cq, num_entries, wc);
 	end_use(&cq->user);
 	return polled;
+}
+
+/*
+ * A batch, and a poll of several completions, are one use from its first verb to its last. What is
+ * called between them may be called by another thread, to which it was handed.
+ */
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct shca_qp *qp = to_sqp_ex(ex);
+
+	if (begin_use(&qp->sq.user))
+		say_of_qp(qp, "sends");
+	shca_wr_start(ex);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	int err = shca_wr_complete(ex);
+
+	end_use(&to_sqp_ex(ex)->sq.user);
+	return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	shca_wr_abort(ex);
+	end_use(&to_sqp_ex(ex)->sq.user);
+}
+
+static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
+{
+	struct shca_cq *cq = to_scq_ex(cq_ex);
+	int err;
+
+	begin_poll(cq);
+	err = shca_start_poll(cq_ex, attr);
+	if (err)
+		end_use(&cq->user);
+	return err;
+}
+
+static void end_poll(struct ibv_cq_ex *cq_ex)
+{
+	shca_end_poll(cq_ex);
+	end_use(&to_scq_ex(cq_ex)->user);
+}
+
+void shca_lint_threads_of_qp(struct shca_qp *qp)
+{
+	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
+
+	if (!qp->ctx->lint || !qp->sq.lock.unused || !(qp->vqp.comp_mask & VERBS_QP_EX))
+		return;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+}
+
+void shca_lint_threads_of_cq(struct shca_cq *cq)
+{
+	if (!cq->ctx->lint || !cq->single_threaded)
+		return;
+	cq->vcq.cq_ex.start_poll = start_poll;
+	cq->vcq.cq_ex.end_poll = end_poll;
 }
 
 void shca_lint_threads(struct shca_context *ctx)

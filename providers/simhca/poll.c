@@ -499,8 +499,8 @@ static int next_poll(struct ibv_cq_ex *cq_ex)
 	return 0;
 }
 
-/* Takes the CQ's lock when it succeeds; end_poll() lets it go. */
-static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
+/* Takes the CQ's lock when it succeeds; shca_end_poll() lets it go. */
+int shca_start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
 {
 	struct shca_cq *cq = to_scq_ex(cq_ex);
 	int err;
@@ -518,8 +518,8 @@ static int start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr)
 	return 0;
 }
 
-/* Harmless after a start_poll() that failed, as callers do it. */
-static void end_poll(struct ibv_cq_ex *cq_ex)
+/* Harmless after one that failed, as callers do it. */
+void shca_end_poll(struct ibv_cq_ex *cq_ex)
 {
 	struct shca_cq *cq = to_scq_ex(cq_ex);
 
@@ -618,9 +618,9 @@ void shca_cq_set_readers(struct shca_cq *cq, uint64_t flags)
 {
 	struct ibv_cq_ex *ex = &cq->vcq.cq_ex;
 
-	ex->start_poll = start_poll;
+	ex->start_poll = shca_start_poll;
 	ex->next_poll = next_poll;
-	ex->end_poll = end_poll;
+	ex->end_poll = shca_end_poll;
 	ex->read_opcode = read_opcode;
 	ex->read_vendor_err = read_vendor_err;
 	ex->read_wc_flags = read_wc_flags;

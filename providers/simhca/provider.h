@@ -659,6 +659,8 @@ static inline void shca_cq_unlock(struct shca_cq *cq)
 
 /* poll.c: taking CQEs */
 int shca_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int shca_start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr);
+void shca_end_poll(struct ibv_cq_ex *cq_ex);
 void shca_cq_set_readers(struct shca_cq *cq, uint64_t wc_flags);
 
 /* The CQE with this index, or NULL when the device has not written it yet. */
@@ -851,6 +853,9 @@ int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int shca_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shca_post_rq(struct shca_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+void shca_wr_start(struct ibv_qp_ex *ex);
+int shca_wr_complete(struct ibv_qp_ex *ex);
+void shca_wr_abort(struct ibv_qp_ex *ex);
 int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags);
 void shca_qp_set_dv_builders(struct shca_qp *qp, uint64_t send_ops_flags);
 

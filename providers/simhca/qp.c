@@ -117,6 +117,7 @@ static int adopt(struct shca_qp *qp, const struct simhca_create_qp_reply *reply,
 		return err;
 	}
 	shca_lint_qp_add(qp);
+	shca_lint_threads_of_qp(qp);
 	shca_cq_attach_qp(qp);
 	return 0;
 }

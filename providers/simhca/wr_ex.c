@@ -9,7 +9,7 @@
 #include "say.h"
 #include "wqe.h"
 
-static void wr_start(struct ibv_qp_ex *ex)
+void shca_wr_start(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 
@@ -28,7 +28,7 @@ static void forget(struct shca_sq *sq)
 	sq->head = sq->start;
 }
 
-static int wr_complete(struct ibv_qp_ex *ex)
+int shca_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 	struct shca_wr_wrong wrong = qp->sq.wrong;
@@ -46,7 +46,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	return shca_result(err);
 }
 
-static void wr_abort(struct ibv_qp_ex *ex)
+void shca_wr_abort(struct ibv_qp_ex *ex)
 {
 	struct shca_qp *qp = to_sqp_ex(ex);
 
@@ -395,9 +395,9 @@ int shca_qp_set_builders(struct shca_qp *qp, uint64_t send_ops_flags)
 	if (send_ops_flags & ~known)
 		return EOPNOTSUPP;
 
-	ex->wr_start = wr_start;
-	ex->wr_complete = wr_complete;
-	ex->wr_abort = wr_abort;
+	ex->wr_start = shca_wr_start;
+	ex->wr_complete = shca_wr_complete;
+	ex->wr_abort = shca_wr_abort;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;

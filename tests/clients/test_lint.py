@@ -124,6 +124,8 @@ def threads_at_once(tmp_path_factory):
     "sends": r"QP 0x\w+: two threads post sends to it at once, and it is of a thread domain",
     "receives": r"QP 0x\w+: two threads post receives to it at once, and it is of a thread domain",
     "shared receives": r"SRQ of \d+ receives: two threads post to it at once, and it is of a thread domain",
+    "batches": r"QP 0x\w+: two threads post sends to it at once, and it is of a thread domain",
+    "polls of several": r"CQ of \d+ entries: two threads poll it at once, and it was created for a single thread",
     "polls": r"CQ of \d+ entries: two threads poll it at once, and it was created for a single thread",
 }.items())
 def test_two_threads_without_a_lock(launcher, threads_at_once, what, text):

@@ -13,6 +13,29 @@ static struct ibv_qp *qp;
 static struct ibv_srq *srq;
 static struct ibv_cq *cq;
 
+static void send_batch(void)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	ibv_wr_start(ex);
+	ibv_wr_rdma_write(ex, 0, 0);
+	ibv_wr_set_sge(ex, 0, 0, 0);
+	ibv_wr_complete(ex);
+}
+
+/* Most often there is nothing to poll. */
+static void poll_several(void)
+{
+	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)cq;
+	struct ibv_poll_cq_attr attr = { 0 };
+
+	if (ibv_start_poll(ex, &attr))
+		return;
+	while (!ibv_next_poll(ex))
+		;
+	ibv_end_poll(ex);
+}
+
 static void use(void)
 {
 	struct ibv_send_wr send = { .opcode = IBV_WR_RDMA_WRITE }, *bad_send;
@@ -25,8 +48,12 @@ static void use(void)
 		ibv_post_recv(qp, &recv, &bad_recv);
 	else if (!strcmp(what, "shared receives"))
 		ibv_post_srq_recv(srq, &recv, &bad_recv);
-	else
+	else if (!strcmp(what, "batches"))
+		send_batch();
+	else if (!strcmp(what, "polls"))
 		ibv_poll_cq(cq, 1, &wc);
+	else
+		poll_several();
 }
 
 static void *user(void *until)
@@ -46,6 +73,15 @@ int main(int argc, char **argv)
 	struct ibv_cq_init_attr_ex single = { .cqe = 16,
 					      .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 					      .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
+	struct ibv_qp_init_attr_ex ex_attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16,
+			 .max_recv_wr = 16,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 16, .max_sge = 1 } };
 	struct ibv_parent_domain_init_attr parent = { 0 };
 	struct ibv_context *context = open_device();
@@ -66,7 +102,10 @@ int main(int argc, char **argv)
 	CHECK(cq);
 	srq = ibv_create_srq(domain, &srq_attr);
 	CHECK(srq);
-	qp = make_qp(domain, cq, IBV_QPT_RC);
+	ex_attr.send_cq = ex_attr.recv_cq = cq;
+	ex_attr.pd = domain;
+	qp = ibv_create_qp_ex(context, &ex_attr);
+	CHECK(qp);
 	start_qp(qp, qp->qp_num);
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_create(&thread[i], NULL, user, &until));
