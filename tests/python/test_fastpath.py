@@ -68,7 +68,8 @@ def test_events(fast_path):
     assert fast_path == 'off' or done['seconds'] > 0.9, done
 
 
-@pytest.mark.parametrize('kind, mapped', [('dm', True), ('sealed', True), ('open', False)])
+@pytest.mark.parametrize('kind, mapped', [('dm', True), ('sealed', True), pytest.param(
+    'open', False, marks=pytest.mark.private_memory('test_shared_memory.py has what is mapped there'))])
 @pytest.mark.parametrize('fast_path', ['on', 'off'])
 def test_regions_that_are_mapped(kind, mapped, fast_path):
     """On-chip memory, and files that cannot shrink, are the fast path's; and are given back with the region."""

@@ -9,7 +9,7 @@ from programs import free_huge_pages, private, private_python
 ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
 SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped', 'registered_anew',
           'closed_files', 'rereg', 'protected', 'forked', 'forked_without_memory', 'forked_meanwhile')
-SHARED = ('shm', 'memfd', 'huge', 'closed', 'segment', 'nameless')
+SHARED = ('shm', 'memfd', 'huge', 'closed', 'segment', 'nameless')  # fastpath_mapped.py has what they are
 
 
 def run(program, scene, *options, **keywords):
@@ -59,7 +59,7 @@ def test_more_regions_than_are_mapped():
 
 
 @pytest.mark.parametrize('kind, last', [
-    *((kind, ()) for kind in SHARED), *((kind, (last,)) for kind in SHARED[:3] for last in ('write', 'read', 'add')),
+    *((kind, ()) for kind in (*SHARED, 'open')), *((kind, (last,)) for kind in SHARED[:3] for last in ('write', 'read', 'add')),
     ('shm', ('write', 'handler')), ('shm', ('write', 'blocked'))], ids=lambda one: one if isinstance(one, str) else '-'.join(one) or 'goes')
 def test_memory_that_is_shared_already(kind, last):
     """Regions of shared mappings are mapped as well; what has lost its pages is an error completion, and no signal."""
