@@ -2,15 +2,21 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stddef.h>
+#include <stdint.h>
 
 #include "bus_error.h"
+
+#define PAGE 4096u /* bytes; of larger ones the address is exact */
 
 /* A handler may look at it in a thread that never has: memory for it must be there already. */
 #define OF_THIS_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 
-/* Where the thread's access goes on if it meets the signal; NULL: it makes none. */
-OF_THIS_THREAD sigjmp_buf *volatile landing;
+struct guarded {
+	const struct simhca_guarded *access;
+	sigjmp_buf end; /* where it goes on if it meets the signal */
+};
+
+OF_THIS_THREAD struct guarded *volatile under_way; /* NULL: the thread makes no access */
 OF_THIS_THREAD bool signal_comes; /* the thread did not block the signal when it was looked */
 
 static struct sigaction others; /* what was there before ours; constant once ours is there */
@@ -35,16 +41,32 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 	}
 }
 
+/* A handler of the program's may have interrupted the access, and have touched something else. */
+static bool touches(const struct simhca_guarded *access, uintptr_t addr)
+{
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < access->memory[m].count; i++) {
+			const struct iovec *iov = &access->memory[m].iov[i];
+			/* Some machines say the page only. */
+			const uintptr_t from = (uintptr_t)iov->iov_base & ~(uintptr_t)(PAGE - 1);
+
+			if (addr >= from && addr < (uintptr_t)iov->iov_base + iov->iov_len)
+				return true;
+		}
+	return false;
+}
+
 static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
-	sigjmp_buf *to = landing;
+	struct guarded *guarded = under_way;
 
-	if (!to || !is_of_an_access(info)) {
+	if (!guarded || !is_of_an_access(info) ||
+	    !touches(guarded->access, (uintptr_t)info->si_addr)) {
 		pass_on(signal, info, context);
 		return;
 	}
-	landing = NULL;
-	siglongjmp(*to, 1);
+	under_way = NULL;
+	siglongjmp(guarded->end, 1);
 }
 
 static bool is_ours(const struct sigaction *action)
@@ -82,17 +104,17 @@ bool simhca_bus_errors_are_caught(void)
 	return look_for_signal() && !sigaction(SIGBUS, NULL, &now) && is_ours(&now);
 }
 
-bool simhca_guard_access(void (*access)(void *arg), void *arg)
+bool simhca_guard_access(const struct simhca_guarded *access)
 {
-	sigjmp_buf here;
+	struct guarded guarded = { .access = access };
 
 	if (!signal_comes && !look_for_signal())
 		return false;
-	if (sigsetjmp(here, 0))
+	if (sigsetjmp(guarded.end, 0))
 		return false;
-	landing = &here;
-	access(arg);
-	landing = NULL;
+	under_way = &guarded;
+	access->run(access->arg);
+	under_way = NULL;
 	return true;
 }
 
@@ -113,9 +135,11 @@ bool simhca_guarded_atomic(bool may_fail, const struct simhca_atomic_op *op, _At
 			   uint64_t *old)
 {
 	struct instruction one = { op, at, old };
+	const struct iovec word = { (void *)(uintptr_t)at, sizeof(*at) };
+	const struct simhca_guarded access = { execute, &one, { { &word, 1 } } };
 
 	if (may_fail)
-		return simhca_guard_access(execute, &one);
+		return simhca_guard_access(&access);
 	execute(&one);
 	return true;
 }

@@ -10,6 +10,7 @@
 #define LIBSIMHCA_BUS_ERROR_H
 
 #include <stdbool.h>
+#include <sys/uio.h>
 
 #include "queue/atomic_op.h"
 
@@ -19,11 +20,20 @@
  */
 bool simhca_bus_errors_are_caught(void);
 
+struct simhca_guarded {
+	void (*run)(void *arg); /* takes no lock, and leaves nothing half done that matters */
+	void *arg;
+	struct {
+		const struct iovec *iov;
+		int count;
+	} memory[2]; /* that it touches: a signal of any other is not its */
+};
+
 /*
- * Calls access(arg), which may take no lock and leave nothing half done that matters. False: the thread blocks the
- * signal, and access() was not called; or it met a page that is not there, and has gone no further.
+ * Runs the access. False: the thread blocks the signal, and it was not run; or it met a page that is not there, and
+ * has gone no further.
  */
-bool simhca_guard_access(void (*access)(void *arg), void *arg);
+bool simhca_guard_access(const struct simhca_guarded *access);
 /* Executes an atomic, as one instruction; if it may_fail, by simhca_guard_access(), and false as there. */
 bool simhca_guarded_atomic(bool may_fail, const struct simhca_atomic_op *op, _Atomic uint64_t *at,
 			   uint64_t *old);

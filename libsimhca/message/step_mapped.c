@@ -160,11 +160,14 @@ bool simhca_step_copy_mapped(const struct simhca_step *step, const struct simhca
 			     const struct simhca_step_list *there, uint64_t bytes, bool read)
 {
 	struct copy all = { own, there, bytes, read };
+	const struct simhca_guarded access = {
+		copy, &all, { { own->iov, own->count }, { there->iov, there->count } }
+	};
 
 	if (!own_memory_is_there(own, bytes, read))
 		return false;
 	if (step->regions->may_fail)
-		return simhca_guard_access(copy, &all);
+		return simhca_guard_access(&access);
 	copy(&all);
 	return true;
 }

@@ -36,6 +36,13 @@ static void add_one(void *arg)
 	++*(volatile char *)arg;
 }
 
+static bool add_one_to(char *byte)
+{
+	const struct iovec piece = { byte, 1 };
+
+	return simhca_guard_access(&(struct simhca_guarded){ add_one, byte, { { &piece, 1 } } });
+}
+
 static void exit_by_handler(int signal)
 {
 	_exit(signal == SIGBUS ? 3 : 4);
@@ -56,8 +63,7 @@ static int what_is_missing(char *memory)
 	if (!simhca_bus_errors_are_caught())
 		return 10;
 	for (unsigned int i = 1; i <= 3; i++)
-		if (!simhca_guard_access(add_one, memory) || memory[0] != (char)i ||
-		    simhca_guard_access(add_one, memory + PAGE))
+		if (!add_one_to(memory) || memory[0] != (char)i || add_one_to(memory + PAGE))
 			return 11;
 	if (!simhca_guarded_atomic(true, &add, (_Atomic uint64_t *)(void *)memory, &old) ||
 	    old != 3 || *(uint64_t *)(void *)memory != 8)
@@ -72,7 +78,7 @@ static int what_is_missing(char *memory)
 /* Nothing of the program's is caught, before an access of ours and after. */
 static int own_access(char *memory)
 {
-	if (!simhca_bus_errors_are_caught() || simhca_guard_access(add_one, memory + PAGE))
+	if (!simhca_bus_errors_are_caught() || add_one_to(memory + PAGE))
 		return 10;
 	add_one(memory + PAGE);
 	return 11;
@@ -113,6 +119,35 @@ static int ignored_by_an_access(char *memory)
 	return own_access(memory);
 }
 
+static char *missing; /* page */
+
+static void touch_the_missing(int signal)
+{
+	(void)signal;
+	add_one(missing);
+}
+
+static void interrupt(void *arg)
+{
+	(void)arg;
+	raise(SIGUSR1);
+}
+
+/* What a handler of the program's does in the middle of an access of ours is no part of it. */
+static int an_access_that_is_interrupted(char *memory)
+{
+	const struct iovec piece = { memory, PAGE };
+	const struct simhca_guarded access = { interrupt, NULL, { { &piece, 1 } } };
+
+	signal(SIGBUS, exit_by_handler);
+	signal(SIGUSR1, touch_the_missing);
+	missing = memory + PAGE;
+	if (!simhca_bus_errors_are_caught())
+		return 10;
+	simhca_guard_access(&access);
+	return 11;
+}
+
 /* Of a program that has a handler of its own by now, or blocks the signal, no access is guarded. */
 static int a_later_handler(char *memory)
 {
@@ -130,14 +165,14 @@ static int a_blocked_signal(char *memory)
 	sigemptyset(&bus);
 	sigaddset(&bus, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &bus, NULL);
-	if (simhca_bus_errors_are_caught() || simhca_guard_access(add_one, memory) || accesses)
+	if (simhca_bus_errors_are_caught() || add_one_to(memory) || accesses)
 		return 10;
 	pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
-	if (!simhca_guard_access(add_one, memory) || !simhca_bus_errors_are_caught())
+	if (!add_one_to(memory) || !simhca_bus_errors_are_caught())
 		return 11;
 	/* Who asks again is told. */
 	pthread_sigmask(SIG_BLOCK, &bus, NULL);
-	return simhca_bus_errors_are_caught() || simhca_guard_access(add_one, memory) ? 12 : 0;
+	return simhca_bus_errors_are_caught() || add_one_to(memory) ? 12 : 0;
 }
 
 static void each_scene(void **state)
@@ -153,6 +188,7 @@ static void each_scene(void **state)
 		{ sent_by_kill, 0, SIGBUS },
 		{ ignored_when_sent, 0, 0 },
 		{ ignored_by_an_access, 0, SIGBUS },
+		{ an_access_that_is_interrupted, 3, 0 },
 		{ a_later_handler, 0, 0 },
 		{ a_blocked_signal, 0, 0 },
 	};
