@@ -11,6 +11,7 @@
 #define SIMHCA_CALLS_H
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -31,6 +32,28 @@ static inline int simhca_call_open(const char *path, int flags)
 static inline int simhca_call_close(int fd)
 {
 	return (int)syscall(SYS_close, (long)fd);
+}
+
+/*
+ * The numbers below are the program's: it may count on the next one that is free, and where it closes
+ * what it does not know (closefrom(3)) its own files have these numbers from then on.
+ */
+#define SIMHCA_LOWEST_FD 256
+
+/*
+ * Instead of fd, which it closes: the same with a number that is not the program's; or fd, where the
+ * program may have no more, or no number as high. errno stays.
+ */
+static inline int simhca_call_move_fd(int fd)
+{
+	int before = errno;
+	int moved = fd < 0 || fd >= SIMHCA_LOWEST_FD ? -1
+						     : fcntl(fd, F_DUPFD_CLOEXEC, SIMHCA_LOWEST_FD);
+
+	if (moved >= 0)
+		simhca_call_close(fd);
+	errno = before;
+	return moved >= 0 ? moved : fd;
 }
 
 static inline ssize_t simhca_call_read(int fd, void *to, size_t bytes)

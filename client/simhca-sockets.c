@@ -11,8 +11,6 @@
 #include "simhca-sockets.h"
 
 #define PLACES 8
-/* The numbers below are the program's, which may count on the next one that is free. */
-#define LOWEST_FD 256
 #define BUSY 1u
 #define ENDS 2 /* of a new socket */
 
@@ -162,11 +160,7 @@ void simhca_socket_drop(struct simhca_socket *socket)
 
 void simhca_socket_keep(struct simhca_socket *socket, uint64_t connection, int fd, uint32_t number)
 {
-	socket->fd = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
-	if (socket->fd >= 0)
-		simhca_call_close(fd);
-	else
-		socket->fd = fd; /* the program may have no more, or no number as high */
+	socket->fd = simhca_call_move_fd(fd);
 	socket->inode = simhca_connection(socket->fd);
 	socket->number = number;
 	if (!socket->inode) {

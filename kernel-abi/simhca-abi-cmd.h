@@ -248,6 +248,8 @@ enum simhca_say {
 	SIMHCA_SAY_THREADS,
 	SIMHCA_SAY_FILE_MAPPING,
 	SIMHCA_SAY_PATH_MTU,
+	/* The program has closed the descriptor by which the device is woken: it wakes itself. */
+	SIMHCA_SAY_NO_DOORBELL,
 	SIMHCA_SAY_KINDS,
 };
 #define SIMHCA_WAITS_FOR_LOCK 1

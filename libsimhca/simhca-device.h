@@ -316,6 +316,11 @@ struct simhca_doorbells {
 };
 void simhca_context_doorbells(const struct simhca_context *context,
 			      struct simhca_doorbells *doorbells);
+/*
+ * As if one of them rang. They are not written to: a client can have it that a write waits, as the open
+ * file is its own as well.
+ */
+void simhca_context_ring(struct simhca_context *context);
 /* Segment's memfd and size; -1 if there is no such segment. */
 int simhca_context_segment(const struct simhca_context *context, uint32_t segment, uint64_t *size);
 /*

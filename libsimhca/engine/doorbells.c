@@ -228,6 +228,16 @@ void simhca_context_doorbells(const struct simhca_context *context,
 	}
 }
 
+void simhca_context_ring(struct simhca_context *context)
+{
+	struct simhca_engine *engine = context->engine;
+
+	pthread_mutex_lock(&engine->context_lock);
+	activate(engine, context);
+	pthread_mutex_unlock(&engine->context_lock);
+	simhca_engine_wake(engine);
+}
+
 void simhca_engine_rings(struct simhca_context *context, struct simhca_task *task)
 {
 	pthread_mutex_lock(&context->engine->context_lock);

@@ -17,7 +17,8 @@ int shca_agent_init(struct shca_agent *agent, int *device_fd)
 {
 	int pair[2];
 
-	agent->bounce_fd = memfd_create("simhca-bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	agent->bounce_fd =
+		simhca_call_move_fd(memfd_create("simhca-bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (agent->bounce_fd < 0)
 		return errno;
 	if (ftruncate(agent->bounce_fd, BOUNCE_BYTES) ||
@@ -26,7 +27,7 @@ int shca_agent_init(struct shca_agent *agent, int *device_fd)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return errno;
 	agent->bounce_size = BOUNCE_BYTES;
-	agent->fd = pair[0];
+	agent->fd = simhca_call_move_fd(pair[0]);
 	*device_fd = pair[1];
 	return 0;
 }

@@ -136,7 +136,7 @@ static int open_of(uint64_t pid, const char *name, int flags)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return simhca_call_open(path, flags | O_CLOEXEC);
+	return simhca_call_move_fd(simhca_call_open(path, flags | O_CLOEXEC));
 }
 
 /* Not under the lock: it can take as long as that process likes. */
@@ -192,10 +192,12 @@ struct shca_descriptors *shca_descriptors_of_process(const struct simhca_find_pe
 
 struct shca_descriptors *shca_descriptors_of_channel(int fd)
 {
-	struct shca_descriptors opened = { .fd = { fd, -1 } }, *all;
+	struct shca_descriptors opened, *all;
 
 	if (fd < 0)
 		return NULL;
+	fd = simhca_call_move_fd(fd);
+	opened = (struct shca_descriptors){ .fd = { fd, -1 } };
 	all = identify(&opened, 0) ? find(0, opened.file[0].dev, opened.file[0].ino) : NULL;
 	if (!all && shca_descriptors_reserve(1)) {
 		all = malloc(sizeof(*all));

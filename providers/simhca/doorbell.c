@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include "doorbell.h"
+#include "say.h"
 
 /* The eventfd that wakes a thread of the device on this CPU. */
 static int nearest(const struct shca_context *ctx)
@@ -24,6 +25,10 @@ void shca_wake_device(struct shca_context *ctx)
 		return;
 	fd = nearest(ctx);
 	/* EAGAIN: the eventfd counts up to its limit already, so the device will wake anyway. */
-	while (simhca_call_write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	while (simhca_call_write(fd, &one, sizeof(one)) < 0)
+		if (errno != EINTR) {
+			if (errno != EAGAIN)
+				shca_say_no_doorbell(ctx);
+			return;
+		}
 }

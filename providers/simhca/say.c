@@ -18,6 +18,15 @@ void shca_say_name(struct shca_context *ctx)
 	shca_command(ctx, SIMHCA_CMD_SAY, &req);
 }
 
+void shca_say_no_doorbell(struct shca_context *ctx)
+{
+	struct simhca_say_req req = { .what = SIMHCA_SAY_NO_DOORBELL };
+	int before = errno;
+
+	shca_command(ctx, SIMHCA_CMD_SAY, &req);
+	errno = before;
+}
+
 static bool may_say(struct shca_context *ctx, int err)
 {
 	return err != EIO &&

@@ -39,6 +39,8 @@ void *shca_say_not_made(struct shca_context *ctx, enum simhca_cmd command, int e
 			const char *text);
 /* The context could not be opened for want of descriptors, which takes only this one to tell. */
 void shca_say_not_opened(int cmd_fd);
+/* The program has closed the doorbell's descriptor, which it did not know: the device is to ring it. */
+void shca_say_no_doorbell(struct shca_context *ctx);
 /* The kernel refuses the memory of a peer; of a context once. */
 void shca_say_not_attached(struct shca_context *ctx, int err);
 /*

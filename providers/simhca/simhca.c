@@ -241,11 +241,11 @@ static int connect_device(struct shca_context *ctx)
 		return err;
 
 	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++) {
-		ctx->doorbell_fd[i] = fds[FD_DOORBELLS + i];
+		ctx->doorbell_fd[i] = simhca_call_move_fd(fds[FD_DOORBELLS + i]);
 		ctx->doorbell_cpu[i] = reply.doorbell_cpu[i];
 	}
 	ctx->vctx.context.async_fd = fds[FD_ASYNC];
-	ctx->async_device_fd = fds[FD_ASYNC_DEVICE];
+	ctx->async_device_fd = simhca_call_move_fd(fds[FD_ASYNC_DEVICE]);
 	err = map_device(ctx, &reply, fds);
 	if (!err)
 		err = check_versions(ctx, &reply);
@@ -268,7 +268,7 @@ static void free_context(struct ibv_context *context)
 	struct shca_context *ctx = to_sctx(context);
 
 	shca_fork_remove(ctx);
-	shca_watcher_stop(&ctx->watcher);
+	shca_watcher_stop(ctx);
 	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		if (ctx->doorbell_fd[i] >= 0)
 			simhca_call_close(ctx->doorbell_fd[i]);

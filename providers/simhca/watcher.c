@@ -50,6 +50,8 @@ static void *watch(void *arg)
 		if (pfd[0].revents)
 			return NULL;
 		if (pfd[1].revents) {
+			if (atomic_load(&watcher->is_stopped))
+				return NULL;
 			shca_set_fatal(ctx);
 			shca_channels_end(ctx);
 			report_fatal(ctx);
@@ -94,7 +96,7 @@ static int start_thread(struct shca_context *ctx)
 	struct shca_watcher *watcher = &ctx->watcher;
 	int err;
 
-	watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
+	watcher->stop_fd = simhca_call_move_fd(eventfd(0, EFD_CLOEXEC));
 	if (watcher->stop_fd < 0)
 		return errno;
 	err = create_thread(ctx);
@@ -127,7 +129,7 @@ int shca_watcher_adopt(struct shca_context *ctx)
 
 	shca_lock(&watcher->adopting);
 	if (watcher->process != shca_process()) {
-		shca_watcher_stop(watcher); /* closes our copies of the parent's descriptors */
+		shca_watcher_stop(ctx); /* closes our copies of the parent's descriptors */
 		shca_watcher_init(watcher);
 		err = shca_watcher_start(ctx, true);
 	}
@@ -135,15 +137,22 @@ int shca_watcher_adopt(struct shca_context *ctx)
 	return err;
 }
 
-void shca_watcher_stop(struct shca_watcher *watcher)
+void shca_watcher_stop(struct shca_context *ctx)
 {
 	SIMHCA_NOT_CANCELLED;
+	struct shca_watcher *watcher = &ctx->watcher;
 	const uint64_t one = 1;
+	ssize_t ret;
 
 	/* In a forked child the thread does not exist, and the eventfd is still its parent's. */
 	if (watcher->process == shca_process()) {
-		while (simhca_call_write(watcher->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		atomic_store(&watcher->is_stopped, true);
+		while ((ret = simhca_call_write(watcher->stop_fd, &one, sizeof(one))) < 0 &&
+		       errno == EINTR)
 			;
+		/* The program has closed it, which it did not know: the thread sees the connection's end. */
+		if (ret < 0)
+			shutdown(ctx->vctx.context.cmd_fd, SHUT_RDWR);
 		pthread_join(watcher->thread, NULL);
 	}
 	if (watcher->stop_fd >= 0)

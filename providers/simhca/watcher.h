@@ -29,6 +29,7 @@ struct shca_watcher {
 	pthread_t thread;
 	uint32_t process; /* shca_process() where the thread lives; 0: it does not run */
 	int stop_fd;	  /* eventfd */
+	atomic_bool is_stopped;
 	struct shca_lock adopting;
 	struct shca_agent agent;
 };
@@ -38,7 +39,7 @@ void shca_watcher_init(struct shca_watcher *watcher);
 int shca_watcher_start(struct shca_context *ctx, bool with_agent);
 /* In a forked child: a thread and an agent of its own, once. */
 int shca_watcher_adopt(struct shca_context *ctx);
-void shca_watcher_stop(struct shca_watcher *watcher); /* also after a failed start */
+void shca_watcher_stop(struct shca_context *ctx); /* also after a failed start */
 
 /* Make the bounce memory and the socket; device_fd is the end that belongs to the device. */
 int shca_agent_init(struct shca_agent *agent, int *device_fd);

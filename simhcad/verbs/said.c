@@ -80,6 +80,9 @@ int said(struct session *session, const struct simhca_say_req *req, struct simhc
 	case SIMHCA_SAY_WAITS_NO_MORE:
 		failures_woke_up(failures, context, req->text);
 		return 0;
+	case SIMHCA_SAY_NO_DOORBELL:
+		simhca_context_ring(session->context);
+		return 0;
 	case SIMHCA_SAY_NOT_ATTACHED:
 		session->not_attached = error;
 		return 0;

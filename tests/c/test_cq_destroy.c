@@ -157,6 +157,11 @@ int shca_say_command(struct shca_context *ctx, enum simhca_cmd command, int err,
 	return shca_result(err);
 }
 
+void shca_say_no_doorbell(struct shca_context *ctx)
+{
+	(void)ctx;
+}
+
 void shca_say_waits(struct shca_context *ctx, const char *text)
 {
 	(void)ctx;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "dv.h"
@@ -262,4 +263,81 @@ TEST(what_a_peer_had)
 	write_by(qp, cq);
 	meeting->over = true;
 	CHECK(waitpid(child, &status, 0) == child && !status);
+}
+
+#define OTHERS 32
+
+/* As a program does that knows only the descriptors which libibverbs shows; its files take their numbers. */
+static void close_others(int other[OTHERS])
+{
+	for (int fd = 3; fd < 1024; fd++)
+		if (fd != context->cmd_fd && fd != context->async_fd)
+			close(fd);
+	for (int i = 0; i < OTHERS; i++) {
+		other[i] = memfd_create("other", MFD_CLOEXEC);
+		CHECK(other[i] >= 0);
+	}
+}
+
+static void check_others(const int other[OTHERS])
+{
+	struct stat st;
+
+	for (int i = 0; i < OTHERS; i++)
+		CHECK(!fstat(other[i], &st) && !st.st_size);
+}
+
+/* Writes to the other process before and after, by the fast path and by the device that was asleep. */
+static void be_a_closing_peer(struct meeting *meeting)
+{
+	int other[OTHERS];
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	begin();
+	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	CHECK(cq);
+	qp = make_qp(pd, cq, IBV_QPT_RC);
+	meeting->qpn[1] = qp->qp_num;
+	start_qp(qp, await(&meeting->qpn[0]));
+	mr->rkey = await(&meeting->rkey);
+	write_by(qp, cq);
+	close_others(other);
+	for (int i = 0; i < 3; i++) {
+		bytes[0] = (char)('a' + i);
+		write_by(qp, cq);
+		check_others(other);
+		usleep(50000);
+	}
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) &&
+	      !ibv_dealloc_pd(pd) && !ibv_close_device(context));
+	check_others(other);
+	exit(0);
+}
+
+/* A program may close what it does not know: nothing is written to what has these numbers then, or closed. */
+TEST(closed_by_the_program)
+{
+	struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	int status;
+	pid_t child;
+
+	CHECK(meeting != MAP_FAILED);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		be_a_closing_peer(meeting);
+	begin();
+	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	CHECK(cq);
+	qp = make_qp(pd, cq, IBV_QPT_RC);
+	start_qp(qp, await(&meeting->qpn[1]));
+	meeting->rkey = mr->rkey;
+	meeting->qpn[0] = qp->qp_num;
+	CHECK(waitpid(child, &status, 0) == child && !status);
+	CHECK(bytes[64] == 'c');
 }
