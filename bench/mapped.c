@@ -3,7 +3,7 @@
  * What regions that the peer maps bring (Documentation/architecture.md): RDMA writes from one process
  * to another one, where the memory of both is private, where the target lies in a memfd that cannot shrink,
  * and where both do. With the argument `shared`, on a device with --shared-memory on, the first of these alone, whose
- * memory is not private then, by that name. One line "name us" for each; the number in a name is its bytes:
+ * memory is not private then, by that name; `there`: it lies in files of /dev/shm. One line "name us" for each; the number in a name is its bytes:
  *
  *   latency_KIND   a write and who polls for it, one way, of 2 bytes
  *   stores         the same by a store to memory that both map, without simhca
@@ -60,11 +60,25 @@ static void meet(uint32_t stage)
 		sched_yield();
 }
 
+/* A file of /dev/shm that has no name. Its descriptor stays open: by that the provider finds the file. */
+static char *memory_there(void)
+{
+	int fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char *memory = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (fd < 0 || ftruncate(fd, MOST) || memory == MAP_FAILED)
+		die("/dev/shm");
+	memset(memory, 0, MOST);
+	return memory;
+}
+
 static char *memory_of(bool in_file, int *fd)
 {
 	char *memory;
 
 	*fd = -1;
+	if (!strcmp(names[PRIVATE], "there"))
+		return memory_there();
 	if (in_file) {
 		*fd = memfd_create("bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		if (*fd < 0 || ftruncate(*fd, MOST) || fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK))

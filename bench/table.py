@@ -117,15 +117,19 @@ MAPPED = [Mapped("a store to memory that both map", "stores", "ucx_put_8", None)
           Mapped("write, 2 B, to a file", "latency_target", "ucx_put_8", None),
           Mapped("write, 2 B, both in files", "latency_both", "ucx_put_8", Goal("<=", 1.5, 1.2)),
           Mapped("write, 2 B, --shared-memory on", "latency_shared", "ucx_put_8", Goal("<=", 1.5, 1.2)),
+          Mapped("write, 2 B, likewise in /dev/shm", "latency_there", "ucx_put_8", Goal("<=", 1.5, 1.2)),
           Mapped("fetch and add, all private", "add_private", "ucx_put_8", None),
           Mapped("fetch and add, to a file", "add_target", "ucx_put_8", None),
-          Mapped("fetch and add, --shared-memory on", "add_shared", "ucx_put_8", None)]
+          Mapped("fetch and add, --shared-memory on", "add_shared", "ucx_put_8", None),
+          Mapped("fetch and add, likewise in /dev/shm", "add_there", "ucx_put_8", None)]
 for size, words in ((2, "2 B"), (4 * KIB, "4 KiB"), (64 * KIB, "64 KiB"), (MIB, "1 MiB")):
     MAPPED += [Mapped(f"many writes, {words}, all private", f"write_private_{size}", f"vm_write_{size}", None),
                Mapped(f"many writes, {words}, to a file", f"write_target_{size}", f"memcpy_{size}", None),
                Mapped(f"many writes, {words}, both in files", f"write_both_{size}", f"memcpy_{size}",
                       Goal(">=", 0.9, 0.97) if size > 4 * KIB else None),
                Mapped(f"many writes, {words}, --shared-memory on", f"write_shared_{size}", f"memcpy_{size}",
+                      Goal(">=", 0.9, 0.97) if size > 4 * KIB else None),
+               Mapped(f"many writes, {words}, likewise in /dev/shm", f"write_there_{size}", f"memcpy_{size}",
                       Goal(">=", 0.9, 0.97) if size > 4 * KIB else None)]
 
 
