@@ -92,6 +92,7 @@ struct shca_context {
 	uint32_t doorbell_cpu[SIMHCA_MAX_ENGINE_CPUS];
 	struct shca_lock spare_lock;
 	int spare_fd;	     /* of cmd_fd, or -1 (spare.c) */
+	uint64_t connection; /* simhca_connection() of cmd_fd, which the program can close */
 	int async_device_fd; /* the device's end: the watcher reports through it that it has gone */
 	atomic_uint refusals_said;				       /* of posts, to the device */
 	atomic_uint lint_said[SIMHCA_SAY_KINDS - SIMHCA_SAY_NO_FENCE]; /* notes, likewise */

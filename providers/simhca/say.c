@@ -5,6 +5,7 @@
 #include "command.h"
 #include "say.h"
 #include "simhca-request.h"
+#include "simhca-sockets.h"
 #include "wqe.h"
 
 #define MOST_LINT 16	/* notes of a kind and context */
@@ -23,7 +24,10 @@ void shca_say_no_doorbell(struct shca_context *ctx)
 	struct simhca_say_req req = { .what = SIMHCA_SAY_NO_DOORBELL };
 	int before = errno;
 
-	shca_command(ctx, SIMHCA_CMD_SAY, &req);
+	if (simhca_connection(ctx->vctx.context.cmd_fd) == ctx->connection)
+		shca_command(ctx, SIMHCA_CMD_SAY, &req);
+	else /* it has closed the device as well, and this number may be a socket of its own */
+		shca_set_fatal(ctx);
 	errno = before;
 }
 

@@ -17,6 +17,7 @@
 #include "siblings.h"
 #include "ibverbs-provider-check.h"
 #include "simhca-request.h"
+#include "simhca-sockets.h"
 
 /* abi_version of the uverbs device in the device tree. */
 #define UVERBS_ABI_VERSION 1
@@ -296,6 +297,7 @@ static struct verbs_context *open_context(struct ibv_device *device, int cmd_fd)
 	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		ctx->doorbell_fd[i] = -1;
 	ctx->async_device_fd = -1;
+	ctx->connection = simhca_connection(cmd_fd);
 	shca_spare_keep(ctx);
 	shca_watcher_init(&ctx->watcher);
 	shca_fork_add(ctx);

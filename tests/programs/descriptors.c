@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -340,4 +341,32 @@ TEST(closed_by_the_program)
 	meeting->qpn[0] = qp->qp_num;
 	CHECK(waitpid(child, &status, 0) == child && !status);
 	CHECK(bytes[64] == 'c');
+}
+
+/* Likewise the device itself: what is posted fails, and nothing is sent to a socket that has its number. */
+TEST(closed_with_the_device)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+	int pair[OTHERS][2], far[OTHERS];
+	struct ibv_wc wc = { 0 };
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	char byte;
+
+	CHECK(!setenv("SIMHCA_FAST_PATH", "off", 1));
+	begin();
+	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	CHECK(cq);
+	qp = connect_on(cq);
+	usleep(200000); /* the device sleeps, and is to be woken */
+	CHECK(!close_range(3, ~0u, 0));
+	for (int i = 0; i < OTHERS; i++) {
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]));
+		far[i] = pair[i][1];
+	}
+	if (!post_send(qp, &wr))
+		wc = poll_one(cq);
+	CHECK(wc.status != IBV_WC_SUCCESS || !ibv_alloc_pd(context));
+	for (int i = 0; i < OTHERS; i++)
+		CHECK(recv(far[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 }
