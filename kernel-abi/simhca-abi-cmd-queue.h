@@ -113,7 +113,7 @@ struct simhca_create_srq_req {
 	uint32_t pd;
 	uint32_t max_wr;
 	uint32_t max_sge;
-	uint32_t limit;
+	uint32_t limit; /* for lint: an SRQ has none until it is set (ibv_create_srq(3)) */
 };
 struct simhca_create_srq_reply {
 	uint32_t handle;

@@ -242,6 +242,8 @@ struct simhca_srq_info {
 	uint32_t number, type, pd;
 	uint32_t cq; /* where its receives complete, if it has one of its own; else 0 */
 	uint32_t max_wr, posted, limit, users; /* posted: receives that wait for a message */
+	uint32_t
+		unused_limit; /* which it was created with, and that means nothing; 0: none, or set since */
 };
 bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 		     struct simhca_srq_info *info);

@@ -625,6 +625,7 @@ bool simhca_next_srq(const struct simhca_context *context, uint32_t *handle,
 		.max_wr = srq->max_wr,
 		.posted = posted,
 		.limit = srq->limit,
+		.unused_limit = srq->unused_limit,
 		.users = srq->users,
 	};
 	pthread_mutex_unlock(&srq->lock);

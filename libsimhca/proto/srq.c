@@ -174,9 +174,6 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 				  SIMHCA_MAX_SRQ_WR);
 	if (req->max_sge > max_sge)
 		return simhca_why(why, EINVAL, "max_sge = %u: 0 to %u", req->max_sge, max_sge);
-	if (req->limit > req->max_wr)
-		return simhca_why(why, EINVAL, "srq_limit = %u: at most max_wr, %u", req->limit,
-				  req->max_wr);
 	if (req->type > SIMHCA_SRQT_TM)
 		return simhca_why(why, EOPNOTSUPP, "srq_type = %u: 0 to %u are known", req->type,
 				  SIMHCA_SRQT_TM);
@@ -187,7 +184,8 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	srq->type = req->type;
 	srq->pd = pd;
 	srq->max_wr = req->max_wr;
-	srq->limit = req->limit;
+	/* One that is larger was not set, but is what lay in the struct. */
+	srq->unused_limit = req->limit <= req->max_wr ? req->limit : 0;
 	srq->view.max_sge = req->max_sge ? req->max_sge : 1;
 	srq->view.entries = simhca_ring_entries(req->max_wr);
 	srq->view.stride = simhca_recv_stride(srq->view.max_sge);
@@ -426,6 +424,7 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 		pthread_mutex_lock(&srq->lock);
 		srq->limit = req->limit;
 		srq->limit_spent = false;
+		srq->unused_limit = 0;
 		/* seq_cst: who claims later sees it. */
 		atomic_store(&srq->view.mem->limit, req->limit);
 		pthread_mutex_unlock(&srq->lock);

@@ -40,7 +40,8 @@ struct simhca_srq {
 		uint32_t next; /* those before are there */
 	} renewal;
 	uint32_t max_wr, limit;
-	bool limit_spent; /* its event came, and it was not set again */
+	bool limit_spent;      /* its event came, and it was not set again */
+	uint32_t unused_limit; /* which ibv_create_srq() was given, and none was set since; or 0 */
 	uint64_t
 		claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers that QPs have; control functions */
 	struct simhca_user_handle user_handle;

@@ -195,6 +195,15 @@ static void look_at_cq(const struct simhca_cq_info *cq, struct lint_notes *notes
 		     cq->number, cq->most_waiting, cq->cqe, cq->most_feeds);
 }
 
+static void look_at_srq(const struct simhca_srq_info *srq, struct lint_notes *notes)
+{
+	if (srq->unused_limit)
+		note(notes, LINT_SRQ_LIMIT,
+		     "SRQ %u: ibv_create_srq() was given srq_limit %u and ignores it, and no limit "
+		     "was set since",
+		     srq->number, srq->unused_limit);
+}
+
 /* offered: programs carry messages by themselves, so what was not seen may have been. */
 static void look_at_mr(const struct simhca_mr_info *mr, bool offered, struct lint_notes *notes)
 {
@@ -247,6 +256,15 @@ void lint_cq(const struct session *session, uint32_t handle, struct lint_notes *
 
 	if (simhca_next_cq(session->context, &found, &cq) && found == handle)
 		look_at_cq(&cq, notes);
+}
+
+void lint_srq(const struct session *session, uint32_t handle, struct lint_notes *notes)
+{
+	uint32_t found = handle;
+	struct simhca_srq_info srq;
+
+	if (simhca_next_srq(session->context, &found, &srq) && found == handle)
+		look_at_srq(&srq, notes);
 }
 
 void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *notes)
@@ -306,7 +324,7 @@ void lint_attached(const struct session *session, uint32_t handle, const union s
 /* A context as far as it was looked at. */
 struct lint_look {
 	struct linted linted;
-	enum { LOOK_QPS, LOOK_CQS, LOOK_MRS, LOOK_ENDS } at;
+	enum { LOOK_QPS, LOOK_CQS, LOOK_SRQS, LOOK_MRS, LOOK_ENDS } at;
 	uint32_t handle, objects;  /* of this kind */
 	uint64_t messages, errors; /* that its QPs have had, with those that are gone */
 };
@@ -334,6 +352,7 @@ static bool look_at_next(struct lint_look *look, const struct session *session)
 	struct lint_notes *notes = &look->linted.notes;
 	struct simhca_qp_info qp;
 	struct simhca_cq_info cq;
+	struct simhca_srq_info srq;
 	struct simhca_mr_info mr;
 
 	switch (look->at) {
@@ -350,6 +369,11 @@ static bool look_at_next(struct lint_look *look, const struct session *session)
 		if (!simhca_next_cq(session->context, &look->handle, &cq))
 			return false;
 		look_at_cq(&cq, notes);
+		return true;
+	case LOOK_SRQS:
+		if (!simhca_next_srq(session->context, &look->handle, &srq))
+			return false;
+		look_at_srq(&srq, notes);
 		return true;
 	case LOOK_MRS:
 		if (!simhca_next_mr(session->context, &look->handle, &mr))
@@ -481,6 +505,7 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_CHANGED] = "changed",
 		[LINT_OTHER_PD] = "other_pd",
 		[LINT_NO_SGE] = "no_sge",
+		[LINT_SRQ_LIMIT] = "srq_limit",
 		[LINT_UNKNOWN_ACCESS] = "unknown_access",
 		[LINT_PATH_MTU] = "path_mtu",
 		[LINT_FORKED] = "forked",

@@ -37,6 +37,7 @@ enum lint_kind {
 	LINT_CHANGED,
 	LINT_OTHER_PD,
 	LINT_NO_SGE,
+	LINT_SRQ_LIMIT,
 	LINT_UNKNOWN_ACCESS,
 	LINT_PATH_MTU,
 	LINT_FORKED,
@@ -68,7 +69,7 @@ void lint_close(struct lint *lint);
 
 /* The object of that handle, if there is one. */
 typedef void lint_look(const struct session *session, uint32_t handle, struct lint_notes *notes);
-lint_look lint_qp, lint_cq, lint_mr;
+lint_look lint_qp, lint_cq, lint_mr, lint_srq;
 /* A QP that has come to RTR or RTS by its program's own doing. */
 lint_look lint_connected;
 /* A QP that was attached to a multicast group. */

@@ -587,7 +587,7 @@ HANDLER(query_srq)
 HANDLER(destroy_srq)
 {
 	return destroy_with_events(session, request, reply, simhca_srq_identity, simhca_destroy_srq,
-				   NULL, why);
+				   lint_srq, why);
 }
 
 HANDLER(create_qp)

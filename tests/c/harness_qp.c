@@ -34,11 +34,12 @@ static struct srq *make_srq(struct client *client, struct simhca_create_srq_req 
 
 struct srq *srq_new(struct client *client, uint32_t max_wr, uint32_t max_sge, uint32_t limit)
 {
-	return make_srq(client, (struct simhca_create_srq_req){
-					.max_wr = max_wr,
-					.max_sge = max_sge,
-					.limit = limit,
-				});
+	struct srq *srq = make_srq(client, (struct simhca_create_srq_req){ .max_wr = max_wr,
+									   .max_sge = max_sge });
+
+	if (limit)
+		assert_int_equal(0, srq_modify(srq, SIMHCA_SRQ_LIMIT, 0, limit));
+	return srq;
 }
 
 struct srq *xrc_srq_new(struct client *client, uint32_t xrcd, struct cq *cq, uint32_t max_wr)

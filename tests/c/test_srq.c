@@ -304,12 +304,30 @@ static void srqs_that_make_no_sense_are_refused(void **state)
 	REFUSED(max_wr, UINT32_MAX);
 	REFUSED(max_sge, SIMHCA_MAX_SGE + 1);
 	REFUSED(max_sge, UINT32_MAX);
-	REFUSED(limit, 11);
 #undef REFUSED
 	bad = good;
 	bad.pd = 999;
 	assert_int_equal(-ENOENT, simhca_create_srq(client->context, &bad, &reply, NULL));
 	assert_int_equal(0, simhca_create_srq(client->context, &good, &reply, NULL));
+}
+
+/* As ibv_create_srq(3) has it, and mlx5: whatever it is. */
+static void a_limit_at_creation_is_ignored(void **state)
+{
+	static const uint32_t limits[] = { 5, 10, 11, UINT32_MAX };
+	struct client *client = client_new(*state, 0);
+	struct simhca_query_srq_reply query;
+	struct simhca_create_srq_reply reply;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		const struct simhca_create_srq_req req = {
+			.pd = client->pd, .max_wr = 10, .max_sge = 2, .limit = limits[i]
+		};
+
+		assert_int_equal(0, simhca_create_srq(client->context, &req, &reply, NULL));
+		assert_int_equal(0, simhca_query_srq(client->context, reply.handle, &query, NULL));
+		assert_int_equal(query.limit, 0);
+	}
 }
 
 static void an_srq_in_use_is_not_destroyed(void **state)
@@ -329,6 +347,7 @@ int main(void)
 		ON_ETHERNET(many_qps_take_from_one_queue),
 		ON_ETHERNET(the_limit_event_comes_once),
 		ON_ETHERNET(a_limit_that_is_passed_already),
+		ON_ETHERNET(a_limit_at_creation_is_ignored),
 		ON_ETHERNET(resizing_keeps_what_waits),
 		ON_ETHERNET(queries_return_what_was_made),
 		ON_ETHERNET(an_unreliable_message_that_is_too_long),

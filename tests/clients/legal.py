@@ -15,6 +15,7 @@ from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, DataBuffer, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, SendWR
 
 from pair import ACCESS, Pair
@@ -480,6 +481,22 @@ def no_sge(good):
     wr.num_sge = int(good)
     pair.qp.post_send(wr)
     pair.poll(2)
+
+
+def srq_limit(good, closes=True):
+    pair = Pair()
+    srq = SRQ(pair.pd, SrqInitAttr(SrqAttr(max_wr=10, srq_limit=3)))
+    if good:
+        srq.modify(SrqAttr(srq_limit=3), e.IBV_SRQ_LIMIT)
+    if closes:
+        srq.close()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def srq_limit_kept(good):
+    """It is there when the program ends."""
+    srq_limit(good, closes=False)
 
 
 def unknown_access(good):

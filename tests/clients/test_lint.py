@@ -21,6 +21,7 @@ KINDS = {
     "requests_of_qp": r"QP 0x\w+ was destroyed with 1 send request under way, which have no completion now",
     "other_pd": r"QP 0x\w+: its datagrams go by an address handle of another protection domain",
     "no_sge": r"QP 0x\w+: the request of wr_id 7 has an sg_list, and its num_sge is 0: it carries nothing",
+    "srq_limit": r"SRQ \d+: ibv_create_srq\(\) was given srq_limit 3 and ignores it, and no limit was set since",
     "unknown_access": r"QP 0x\w+: bit 30 of its qp_access_flags is no IBV_ACCESS flag",
     "path_mtu": r"QP 0x\w+: its path_mtu is 4096 bytes, and ibv_query_port\(\) was not asked what the port has",
     "forked": r"QP 0x\w+: process \d+ posts to it, a child of the one that made it",
@@ -138,6 +139,11 @@ def test_a_child_that_polls(launcher):
     text = KINDS["forked"].replace("posts to", "polls for")
     assert re.fullmatch(text, lint(launcher, "forked_poll")["forked"])
     assert "forked" not in lint(launcher, "forked_poll", "good")
+
+
+def test_a_limit_of_an_srq_that_is_kept(launcher):
+    assert re.fullmatch(KINDS["srq_limit"], lint(launcher, "srq_limit_kept")["srq_limit"])
+    assert "srq_limit" not in lint(launcher, "srq_limit_kept", "good")
 
 
 def test_reads_at_once_whichever_end_is_first(launcher):

@@ -99,7 +99,8 @@ static void cq_event(void)
 
 static void srq_event(void)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1, .srq_limit = 1 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq_attr limit = { .srq_limit = 1 };
 	struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0);
 	struct ibv_srq *srq = ibv_create_srq(pd, &attr);
 	struct ibv_qp_init_attr qp_attr = { .send_cq = cq,
@@ -114,6 +115,7 @@ static void srq_event(void)
 	struct ibv_qp *qp;
 
 	CHECK(cq && srq);
+	CHECK(!ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
 	qp = ibv_create_qp(pd, &qp_attr);
 	CHECK(qp);
 	start_qp(qp, qp->qp_num);
