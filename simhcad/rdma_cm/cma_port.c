@@ -324,6 +324,10 @@ void cma_port_hint(const struct cma_id *client, char *text, size_t size)
 	const struct cma_port *port;
 
 	text[0] = '\0';
+	if (!wanted) {
+		snprintf(text, size, "; the port is 0: set that of the server, such as sin_port");
+		return;
+	}
 	DL_FOREACH (client->file->cma->listening, port) {
 		const struct cma_id *id = port->ids;
 		uint16_t number;

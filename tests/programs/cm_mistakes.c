@@ -120,6 +120,8 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 
 	if (is("port_reversed"))
 		to.sin_port = PORT;
+	else if (is("no_port"))
+		to.sin_port = 0;
 	else if (is("address_reversed"))
 		to.sin_addr.s_addr = INADDR_LOOPBACK;
 	serve();
@@ -154,7 +156,7 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 		return false;
 	}
 	CHECK(!rdma_connect(id, &param));
-	if (is("port_reversed") || is("nobody_listens")) {
+	if (is("port_reversed") || is("no_port") || is("nobody_listens")) {
 		expect(RDMA_CM_EVENT_REJECTED);
 		return false;
 	}
