@@ -162,5 +162,7 @@ int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcas
 			struct simhca_why *why);
 int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcast_req *req,
 			struct simhca_why *why);
+/* -EBUSY while the QP is attached to a group: a program may not destroy it then. With its context it may end. */
+int simhca_check_groups(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
 
 #endif

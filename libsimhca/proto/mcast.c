@@ -166,6 +166,23 @@ int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcas
 	return ret;
 }
 
+int simhca_check_groups(struct simhca_context *context, uint32_t handle, struct simhca_why *why)
+{
+	const struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, handle, why);
+	uint32_t groups;
+
+	if (!qp)
+		return -ENOENT;
+	pthread_rwlock_rdlock(&context->device->mcast_lock);
+	groups = qp->groups;
+	pthread_rwlock_unlock(&context->device->mcast_lock);
+	return groups ? simhca_why(why, EBUSY,
+				   "this QP is attached to %u multicast group%s: "
+				   "ibv_detach_mcast() comes first",
+				   groups, groups == 1 ? "" : "s")
+		      : 0;
+}
+
 /* From those of a hash. Under the lock, which is left to tell of a group that has ended. */
 static void detach_from(struct simhca_device *device, struct simhca_mcast_group **link,
 			const struct simhca_qp *qp)

@@ -640,6 +640,12 @@ HANDLER(query_qp)
 
 HANDLER(destroy_qp)
 {
+	/* After the chore it is gone. */
+	int ret =
+		request->chore ? 0 : simhca_check_groups(session->context, handle_of(request), why);
+
+	if (ret)
+		return ret;
 	if (!request->chore && request->age < LAST_SENDS_SECONDS &&
 	    simhca_qp_has_sends(session->context, handle_of(request)))
 		return -EAGAIN;

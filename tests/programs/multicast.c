@@ -176,7 +176,12 @@ int main(void)
 	CHECK(ibv_attach_mcast(rc, &group_a, 0xc001) == EINVAL);
 	CHECK(!ibv_destroy_qp(rc));
 
-	/* A QP that goes leaves its groups; so does one whose context goes. */
+	/* A QP that is in groups stays, and is in them; one whose context goes leaves them. */
+	CHECK(ibv_destroy_qp(ends[2].qp) == EBUSY);
+	expect(&group_a, QKEY, 1 << 2);
+	CHECK(!ibv_detach_mcast(ends[2].qp, &group_a, 0xc001));
+	CHECK(ibv_destroy_qp(ends[2].qp) == EBUSY);
+	CHECK(!ibv_detach_mcast(ends[2].qp, &group_b, 0xc002));
 	close_end(&ends[2]);
 	open_end(&ends[2]);
 	expect(&group_a, QKEY, 0);

@@ -595,6 +595,18 @@ FAILS(destroy_qp_handle, "ibv_destroy_qp", "its handle is unknown", ENOENT, ALIV
 	return WITHOUT(s->qp, ibv_destroy_qp(s->qp));
 }
 
+FAILS(destroy_qp_attached, "ibv_destroy_qp", "it is attached to a multicast group", EBUSY,
+      ALIVE_ONLY)
+{
+	union ibv_gid gid = { .raw = { 0xff, 0x12 } };
+	int error;
+
+	CHECK(!ibv_attach_mcast(s->ud, &gid, 0xc001));
+	error = ibv_destroy_qp(s->ud);
+	CHECK(!ibv_detach_mcast(s->ud, &gid, 0xc001));
+	return error;
+}
+
 FAILS(post_send_state, "ibv_post_send", "the QP is in RESET, INIT or RTR", EINVAL, EIO)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
