@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "closest.h"
 #include "command.h"
@@ -357,6 +358,59 @@ static int usage_status(const struct command *command, char **argv)
 	return has_command ? EXIT_TOOL_FAILED : EXIT_USAGE;
 }
 
+static bool has_device(const json_t *devices, const char *name, char *names, size_t size)
+{
+	const json_t *device;
+	size_t i, used = 0;
+
+	names[0] = '\0';
+	json_array_foreach((json_t *)devices, i, device)
+	{
+		const char *one = json_string_value(json_object_get(device, "name"));
+
+		if (one && !strcmp(one, name))
+			return true;
+		if (one && used < size)
+			used += (size_t)snprintf(names + used, size - used, "%s%s",
+						 used ? ", " : "", one);
+	}
+	return false;
+}
+
+/*
+ * Of no device nothing would be shown, as of one where nothing has happened. A daemon that cannot be
+ * asked the subcommand complains of.
+ */
+static int check_device(void)
+{
+	char *dir = runtime_dir(asked.runtime_dir), *refusal = NULL, names[512];
+	int fd = dir ? admin_connect(dir) : -1;
+	json_t *status = fd >= 0 ? admin_status(fd, &refusal) : NULL;
+	int result = dir ? EXIT_SUCCESS : EXIT_FAILURE;
+
+	if (status && !has_device(json_object_get(status, "devices"), asked.filter.device, names,
+				  sizeof(names))) {
+		complain("--device %s: no such device; those of the daemon in %s: %s",
+			 asked.filter.device, dir, names);
+		result = EXIT_USAGE;
+	}
+	json_decref(status);
+	free(refusal);
+	if (fd >= 0)
+		close(fd);
+	free(dir);
+	return result;
+}
+
+static int run_with_device(const struct command *command, char **words)
+{
+	int status = asked.filter.device && !words[0] ? check_device() : EXIT_SUCCESS;
+
+	if (status != EXIT_SUCCESS)
+		return status;
+	return command->report ? report_run(command->report, &asked) : command->run(&asked, words);
+}
+
 int command_run(const struct command *command, int argc, char **argv)
 {
 	char **words = calloc((size_t)argc + 1, sizeof(*words));
@@ -374,8 +428,7 @@ int command_run(const struct command *command, int argc, char **argv)
 	} else if (command->takes & NEEDS_COMMAND && !words[0]) {
 		complain("a command is missing: simhca %s [OPTION]... -- COMMAND", command->name);
 	} else {
-		status = command->report ? report_run(command->report, &asked)
-					 : command->run(&asked, words);
+		status = run_with_device(command, words);
 	}
 	for (size_t i = 0; i < asked.daemon.count; i++)
 		free(asked.daemon.arguments[i]);

@@ -55,6 +55,16 @@ def test_what_is_not_there(device, argv):
     assert "hca_id" not in result.stdout or "port:\t2" not in result.stdout, result
 
 
+@pytest.mark.parametrize("command", [["status"], ["stat"], ["qp"], ["explain"], ["trace", "-w", "-", "-c", 1]],
+                         ids=lambda command: command[0])
+def test_a_filter_for_what_is_not_there(device, command):
+    """The tool says which devices there are, and does not show nothing, as of one where nothing happens."""
+    result = device.run(SIMHCA, *command, "--device", "mlx5_0")
+    assert result.status == 2 and result.stdout == "", result
+    assert "--device mlx5_0: no such device; those of the daemon in " in result.stderr, result
+    assert result.stderr.endswith(": simhca0\n"), result
+
+
 def test_ibstat(device):
     """ibstat, which knows sysfs alone and no verbs, shows the same port."""
     shown = fields(output(device, "ibstat"))
