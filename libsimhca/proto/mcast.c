@@ -37,7 +37,7 @@ static uint32_t member_index(const struct simhca_mcast_group *group, const struc
 {
 	uint32_t i = 0;
 
-	while (i < group->count && group->members[i] != qp)
+	while (i < group->count && group->members[i].qp != qp)
 		i++;
 	return i;
 }
@@ -48,7 +48,7 @@ static bool remove_member(struct simhca_device *device, struct simhca_mcast_grou
 {
 	struct simhca_mcast_group *group = *link;
 
-	group->members[index]->groups--;
+	group->members[index].qp->groups--;
 	group->members[index] = group->members[--group->count];
 	if (group->count)
 		return false;
@@ -68,11 +68,11 @@ static void tell(struct simhca_device *device, const union simhca_gid *gid, bool
 		uplink->group(device, gid, member);
 }
 
-static int add_member(struct simhca_device *device, const union simhca_gid *gid,
+static int add_member(struct simhca_device *device, const struct simhca_mcast_req *req,
 		      struct simhca_qp *qp, bool *first, struct simhca_why *why)
 {
-	struct simhca_mcast_group **link = find(device, gid), *group = *link;
-	struct simhca_qp **members;
+	struct simhca_mcast_group **link = find(device, &req->gid), *group = *link;
+	struct simhca_mcast_member *members;
 
 	*first = false;
 	if (group && member_index(group, qp) < group->count)
@@ -87,7 +87,7 @@ static int add_member(struct simhca_device *device, const union simhca_gid *gid,
 		group = calloc(1, sizeof(*group));
 		if (!group)
 			return simhca_why(why, ENOMEM, "out of memory");
-		group->gid = *gid;
+		group->gid = req->gid;
 	}
 	members = realloc(group->members, (group->count + 1) * sizeof(*members));
 	if (!members) {
@@ -96,7 +96,7 @@ static int add_member(struct simhca_device *device, const union simhca_gid *gid,
 		return simhca_why(why, ENOMEM, "out of memory");
 	}
 	group->members = members;
-	group->members[group->count++] = qp;
+	group->members[group->count++] = (struct simhca_mcast_member){ qp, req->lid };
 	qp->groups++;
 	if (!*link) {
 		*link = group;
@@ -137,7 +137,7 @@ int simhca_attach_mcast(struct simhca_context *context, const struct simhca_mcas
 	if (!qp)
 		return ret;
 	pthread_rwlock_wrlock(&context->device->mcast_lock);
-	ret = add_member(context->device, &req->gid, qp, &first, why);
+	ret = add_member(context->device, req, qp, &first, why);
 	pthread_rwlock_unlock(&context->device->mcast_lock);
 	if (first)
 		tell(context->device, &req->gid, true);
@@ -151,15 +151,22 @@ int simhca_detach_mcast(struct simhca_context *context, const struct simhca_mcas
 	struct simhca_qp *qp = check(context, req, &ret, why);
 	struct simhca_mcast_group **link;
 	bool last = false;
+	uint32_t index;
 
 	if (!qp)
 		return ret;
 	pthread_rwlock_wrlock(&context->device->mcast_lock);
 	link = find(context->device, &req->gid);
-	if (*link && member_index(*link, qp) < (*link)->count)
-		last = remove_member(context->device, link, member_index(*link, qp));
-	else
+	index = *link ? member_index(*link, qp) : 0;
+	/* The kernel looks for both, also where nobody has a LID. */
+	if (!*link || index == (*link)->count)
 		ret = simhca_why(why, EINVAL, "this QP is not attached to that group");
+	else if ((*link)->members[index].lid != req->lid)
+		ret = simhca_why(why, EINVAL,
+				 "lid = 0x%04x: this QP was attached to that group with 0x%04x",
+				 req->lid, (*link)->members[index].lid);
+	else
+		last = remove_member(context->device, link, index);
 	pthread_rwlock_unlock(&context->device->mcast_lock);
 	if (last)
 		tell(context->device, &req->gid, false);
@@ -225,7 +232,7 @@ uint32_t simhca_mcast_members(struct simhca_device *device, const union simhca_g
 	pthread_rwlock_rdlock(&device->mcast_lock);
 	group = *find(device, gid);
 	for (; group && count < group->count; count++)
-		qpn[count] = group->members[count]->qpn;
+		qpn[count] = group->members[count].qp->qpn;
 	pthread_rwlock_unlock(&device->mcast_lock);
 	return count;
 }

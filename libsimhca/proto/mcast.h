@@ -5,9 +5,14 @@
 
 #include "core/device.h"
 
+struct simhca_mcast_member {
+	struct simhca_qp *qp;
+	uint32_t lid; /* with which it was attached, and is to be detached */
+};
+
 struct simhca_mcast_group {
 	union simhca_gid gid;
-	struct simhca_qp **members;
+	struct simhca_mcast_member *members;
 	uint32_t count;
 	struct simhca_mcast_group *next;
 };

@@ -681,6 +681,14 @@ FAILS(detach_mcast_never, "ibv_detach_mcast", "never attached", EINVAL, EIO)
 	return ibv_detach_mcast(s->ud, &gid, 0xc001);
 }
 
+FAILS(detach_mcast_lid, "ibv_detach_mcast", "another lid than it was attached with", EINVAL, EIO)
+{
+	union ibv_gid gid = { .raw = { 0xff, 0x12 } };
+
+	ibv_attach_mcast(s->ud, &gid, 0xc001);
+	return ibv_detach_mcast(s->ud, &gid, 0xc002);
+}
+
 /* ------------------------------------------------------------------------------- Ethernet */
 
 FAILS(create_wq_type, "ibv_create_wq", "a type other than RQ", EINVAL, SAME)
