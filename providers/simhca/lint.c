@@ -28,6 +28,20 @@ static LIST_HEAD(, shca_lint) queues; /* under lint's mutex */
 
 /* ------------------------------------------------------------------------------------ WQEs */
 
+/* As stories have it: those of many programs are addresses. */
+struct wr_id_text {
+	char text[24];
+};
+
+static struct wr_id_text named(uint64_t wr_id)
+{
+	struct wr_id_text named;
+
+	snprintf(named.text, sizeof(named.text), wr_id < 1000000 ? "%" PRIu64 : "0x%" PRIx64,
+		 wr_id);
+	return named;
+}
+
 static const struct simhca_sge *sges(const struct simhca_send_wqe *wqe)
 {
 	return (const struct simhca_sge *)(wqe + 1);
@@ -101,9 +115,10 @@ static void look_for_fence(struct shca_qp *qp, uint32_t tail, uint32_t index)
 		    !uses_result(qp->ctx, wqe, read))
 			continue;
 		snprintf(text, sizeof(text),
-			 "QP 0x%06x: %s of wr_id %" PRIu64 " takes what %s of wr_id %" PRIu64
-			 " brings, and has no fence",
-			 qp->vqp.qp.qp_num, name_of(wqe), wqe->wr_id, name_of(read), read->wr_id);
+			 "QP 0x%06x: %s of wr_id %s takes what %s of wr_id %s brings, and has no "
+			 "fence",
+			 qp->vqp.qp.qp_num, name_of(wqe), named(wqe->wr_id).text, name_of(read),
+			 named(read->wr_id).text);
 		shca_say_lint(qp->ctx, SIMHCA_SAY_NO_FENCE, text);
 		return;
 	}
@@ -134,9 +149,10 @@ void shca_lint_inline(struct shca_qp *qp, uint64_t wr_id, const void *addr, size
 	if (!found)
 		return;
 	snprintf(text, sizeof(text),
-		 "QP 0x%06x: the inline data of wr_id %" PRIu64 " were copied before %s of wr_id "
-		 "%" PRIu64 ", which brings them, had completed",
-		 qp->vqp.qp.qp_num, wr_id, name_of(read), read->wr_id);
+		 "QP 0x%06x: the inline data of wr_id %s were copied before %s of wr_id %s, which "
+		 "brings "
+		 "them, had completed",
+		 qp->vqp.qp.qp_num, named(wr_id).text, name_of(read), named(read->wr_id).text);
 	shca_say_lint(qp->ctx, SIMHCA_SAY_EARLY_INLINE, text);
 }
 
@@ -211,10 +227,10 @@ static void look_whether_changed(struct shca_lint *lint, uint32_t index)
 	if (!now || now == before || may_be_the_device(qp, wqe))
 		return;
 	snprintf(text, sizeof(text),
-		 "QP 0x%06x: the buffer of wr_id %" PRIu64 ", %s of %" PRIu64 " bytes at 0x%" PRIx64
+		 "QP 0x%06x: the buffer of wr_id %s, %s of %" PRIu64 " bytes at 0x%" PRIx64
 		 ", was changed before its completion was polled",
-		 qp->vqp.qp.qp_num, wqe->wr_id, name_of(wqe), length_of(sges(wqe), wqe->num_sge),
-		 sges(wqe)->addr);
+		 qp->vqp.qp.qp_num, named(wqe->wr_id).text, name_of(wqe),
+		 length_of(sges(wqe), wqe->num_sge), sges(wqe)->addr);
 	shca_say_lint(qp->ctx, SIMHCA_SAY_CHANGED, text);
 }
 
@@ -250,9 +266,9 @@ void shca_lint_no_sge(struct shca_qp *qp, const struct ibv_send_wr *wr)
 	char text[160];
 
 	snprintf(text, sizeof(text),
-		 "QP 0x%06x: the request of wr_id %" PRIu64
-		 " has an sg_list, and its num_sge is 0: it carries nothing",
-		 qp->vqp.qp.qp_num, wr->wr_id);
+		 "QP 0x%06x: the request of wr_id %s has an sg_list, and its num_sge is 0: it "
+		 "carries nothing",
+		 qp->vqp.qp.qp_num, named(wr->wr_id).text);
 	shca_say_lint(qp->ctx, SIMHCA_SAY_NO_SGE, text);
 }
 
@@ -404,9 +420,9 @@ static void look_for_overwritten(struct shca_cq *cq, struct shca_qp *qp,
 		    !went_to_same(qp, one, first->byte_len, other, cqe->byte_len))
 			continue;
 		snprintf(text, sizeof(text),
-			 "QP 0x%06x: the message of receive %" PRIu64 " was overwritten by that of "
-			 "receive %" PRIu64 " before its completion was polled",
-			 first->qpn, one->wr_id, other->wr_id);
+			 "QP 0x%06x: the message of receive %s was overwritten by that of "
+			 "receive %s before its completion was polled",
+			 first->qpn, named(one->wr_id).text, named(other->wr_id).text);
 		shca_say_lint(qp->ctx, SIMHCA_SAY_OVERWRITTEN, text);
 		return;
 	}

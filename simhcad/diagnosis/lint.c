@@ -272,17 +272,19 @@ void lint_mr(const struct session *session, uint32_t handle, struct lint_notes *
 	uint32_t found = handle;
 	struct simhca_mr_info mr;
 	struct simhca_mr_sends sends;
+	char wr_id[24];
 
 	if (!simhca_next_mr(session->context, &found, &mr) || found != handle)
 		return;
 	look_at_mr(&mr, simhca_has_offered_memory(session->context), notes);
 	simhca_find_mr_sends(session->context, handle, &sends);
+	snprintf(wr_id, sizeof(wr_id), sends.wr_id < 1000000 ? "%llu" : "0x%llx",
+		 (unsigned long long)sends.wr_id);
 	if (sends.requests)
 		note(notes, LINT_REQUESTS_OF_MR,
 		     "MR 0x%08x was deregistered with %u send request%s under way, the first of QP "
-		     "0x%06x, wr_id %llu",
-		     mr.key, sends.requests, plural(sends.requests), sends.qpn,
-		     (unsigned long long)sends.wr_id);
+		     "0x%06x, wr_id %s",
+		     mr.key, sends.requests, plural(sends.requests), sends.qpn, wr_id);
 }
 
 void lint_connected(const struct session *session, uint32_t handle, struct lint_notes *notes)

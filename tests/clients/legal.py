@@ -92,12 +92,12 @@ def unsignaled(good):
     write_unseen(pair, count - count // 2 - good, flags=0)
 
 
-def requests_of_mr(good):
+def requests_of_mr(good, wr_id=7):
     pair = Pair(rnr_retry=7)
     mr, pair.mr = pair.mr, MR(pair.pd, 4096, ACCESS)
     if good:
         pair.receive(1)
-    pair.send(7, e.IBV_WR_SEND)  # it waits for a receive, unless there is one
+    pair.send(wr_id, e.IBV_WR_SEND)  # it waits for a receive, unless there is one
     if good:
         pair.poll(2)
     pair.mr.close()
@@ -265,10 +265,18 @@ def overwritten(good):
     pair.poll(0 if good else 4)
 
 
-def changed(good):
+def requests_of_mr_by_address(good):
+    requests_of_mr(good, 0x7f0012345678)
+
+
+def changed_by_address(good):
+    changed(good, 0x7f0012345678)
+
+
+def changed(good, wr_id=7):
     pair = Pair()
     pair.receive(1)
-    pair.send(7, e.IBV_WR_SEND, offset=64)
+    pair.send(wr_id, e.IBV_WR_SEND, offset=64)
     if good:
         pair.poll(2)
     pair.mr.write(bytes([1] * 8), 8, 120)

@@ -83,6 +83,12 @@ def test_each_kind(launcher, kind):
     assert kind not in lint(launcher, kind, "good", options=options)
 
 
+@pytest.mark.parametrize("kind", ["changed", "requests_of_mr"])
+def test_work_requests_that_are_named_by_addresses(launcher, kind):
+    """As in stories."""
+    assert re.fullmatch(KINDS[kind].replace("wr_id 7", "wr_id 0x7f0012345678"), lint(launcher, f"{kind}_by_address")[kind])
+
+
 def test_address_handles_by_the_other_way_of_posting(launcher):
     assert re.fullmatch(KINDS["other_pd"], lint(launcher, "other_pd_extended")["other_pd"])
     assert "other_pd" not in lint(launcher, "other_pd_extended", "good")
