@@ -284,10 +284,20 @@ HANDLER(dealloc_pd)
 
 HANDLER(reg_mr)
 {
+	const struct simhca_reg_mr_req *req = request->body;
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct simhca_mm *mm;
-	int ret = sender_memory(session, request, &mm, why);
+	int ret;
 
-	return ret ? ret : simhca_reg_mr(session->context, mm, request->body, reply->body, why);
+	/* The kernel refuses it before any driver is asked: a NIC's tables are of pages. */
+	if (req->addr % page != req->iova % page)
+		return simhca_why(why, EINVAL,
+				  "the address 0x%llx and iova 0x%llx differ in their places in a "
+				  "page",
+				  (unsigned long long)req->addr, (unsigned long long)req->iova);
+	ret = sender_memory(session, request, &mm, why);
+
+	return ret ? ret : simhca_reg_mr(session->context, mm, req, reply->body, why);
 }
 
 HANDLER(rereg_mr)

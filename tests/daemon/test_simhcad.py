@@ -446,7 +446,7 @@ def test_killed_client(daemon):
         client.open()
         client.ok(ALLOC_PD)
         buffer = array.array("B", bytes(4096))
-        client.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0))
+        client.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, buffer.buffer_info()[0], 0, 1, 0, 0))
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     daemon.wait_until(lambda: daemon.fds() <= before)
@@ -460,7 +460,7 @@ def test_context_outlives_the_process_that_opened_it(daemon):
         descriptors = parent.open()
         buffer = array.array("B", bytes(4096))
         parent.ok(ALLOC_PD)
-        parent.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0))
+        parent.ok(REG_MR, struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, buffer.buffer_info()[0], 0, 1, 0, 0))
         os._exit(0 if descriptors else 1)
     os.waitpid(child, 0)
     pd, _ = parent.ok(ALLOC_PD)
@@ -603,7 +603,7 @@ def who_is_known(daemon):
     close_all(client.open())
     client.ok(ALLOC_PD)
     buffer = array.array("B", bytes(4096))
-    region = struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, 0, 0, 1, 0, 0)
+    region = struct.pack("QQQIIII", buffer.buffer_info()[0], 4096, buffer.buffer_info()[0], 0, 1, 0, 0)
     client.ok(REG_MR, region)
     return client, region, buffer
 

@@ -5,7 +5,7 @@
 #define LENGTH 8192u
 #define IOVA 0x123456789000u
 
-static char source[LENGTH], target[LENGTH];
+static _Alignas(65536) char source[LENGTH], target[LENGTH];
 
 static struct ibv_wc transfer(struct ibv_qp *qp, struct ibv_cq *cq, uint64_t from, uint32_t lkey,
 			      uint64_t to, uint32_t rkey, uint32_t length)
@@ -34,19 +34,24 @@ int main(void)
 	for (unsigned int i = 0; i < LENGTH; i++)
 		source[i] = (char)(i * 7 + i / 256);
 	source_mr = ibv_reg_mr_iova(pd, source, LENGTH, IOVA, FULL_ACCESS);
-	target_mr = ibv_reg_mr_iova(pd, target, LENGTH, IOVA + 3, FULL_ACCESS);
+	target_mr = ibv_reg_mr_iova(pd, target + 3, LENGTH - 3, IOVA + 3, FULL_ACCESS);
 	CHECK(source_mr && target_mr);
 	errno = 0;
-	CHECK(!ibv_reg_mr_iova(pd, target, LENGTH, UINT64_MAX - 100, FULL_ACCESS));
+	CHECK(!ibv_reg_mr_iova(pd, target, LENGTH + 65536, UINT64_MAX - 65535, FULL_ACCESS));
 	CHECK(errno == EINVAL);
+	/* The kernel has it so for all NICs, whatever the access. */
+	errno = 0;
+	CHECK(!ibv_reg_mr_iova(pd, target, LENGTH, IOVA + 3, FULL_ACCESS) && errno == EINVAL);
+	errno = 0;
+	CHECK(!ibv_reg_mr_iova(pd, target + 3, 64, IOVA, FULL_ACCESS) && errno == EINVAL);
 
 	qp = make_qp(pd, cq, IBV_QPT_RC);
 	start_qp(qp, qp->qp_num);
 	wc = transfer(qp, cq, IOVA + 100, source_mr->lkey, IOVA + 3 + 50, target_mr->rkey, 5000);
 	CHECK(wc.status == IBV_WC_SUCCESS);
-	CHECK(!memcmp(target + 50, source + 100, 5000));
+	CHECK(!memcmp(target + 53, source + 100, 5000));
 	for (unsigned int i = 0; i < LENGTH; i++)
-		CHECK((i >= 50 && i < 5050) || !target[i]);
+		CHECK((i >= 53 && i < 5053) || !target[i]);
 
 	/* Its address in memory is no name for it; one byte before iova is outside. */
 	wc = transfer(qp, cq, IOVA, source_mr->lkey, (uintptr_t)target, target_mr->rkey, 1);

@@ -182,6 +182,12 @@ FAILS(reg_mr_unmapped, "ibv_reg_mr", "memory that is not mapped", EFAULT, EIO)
 	return no(ibv_reg_mr(s->pd, s->pages + PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE));
 }
 
+FAILS(reg_mr_iova, "ibv_reg_mr_iova", "iova and address differ in their places in a page", EINVAL,
+      EIO)
+{
+	return no(ibv_reg_mr_iova(s->pd, s->pages, 64, 8, IBV_ACCESS_LOCAL_WRITE));
+}
+
 FAILS(reg_mr_handle, "ibv_reg_mr", "the PD's handle is unknown", ENOENT, EIO)
 {
 	return WITHOUT(s->pd, no(ibv_reg_mr(s->pd, s->pages, PAGE, IBV_ACCESS_LOCAL_WRITE)));

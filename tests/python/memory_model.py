@@ -214,6 +214,8 @@ class Model:
         return 0
 
     def reg_mr(self, region, pd, address, length, start, access):
+        if (address - start) % PAGE:
+            return errno.EINVAL
         error = self._check_registration(address, length, start, access)
         if error:
             return error

@@ -126,7 +126,10 @@ class Steps:
         address, length = self.range_of_arena()
         start = address
         if self.chance(0.2):
-            start = self.pick((0, 0x123456789000 + self.below(100), TOP - length - self.below(2)))
+            start = self.pick((0, 0x123456789000, TOP - length - PAGE, TOP - length))
+            start += (address - start) % PAGE
+        if self.chance(0.02):
+            start += 1 + self.below(PAGE - 1)
         return 'reg_mr', (region, self.pd(), address, length, start % TOP, self.access())
 
     def alloc_null_mr(self):
