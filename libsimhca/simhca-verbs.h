@@ -112,6 +112,8 @@ int simhca_open_qp(struct simhca_context *context, const struct simhca_open_qp_r
 
 int simhca_create_qp(struct simhca_context *context, const struct simhca_create_qp_req *req,
 		     struct simhca_create_qp_reply *reply, struct simhca_why *why);
+/* Whether it takes a privilege (CAP_NET_RAW): a Q_Key that is controlled (IBTA vol. 1, 10.2.5). The caller judges. */
+bool simhca_modify_is_privileged(const struct simhca_modify_qp_req *req);
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
 		     struct simhca_modify_qp_reply *reply, struct simhca_why *why);
 int simhca_query_qp(struct simhca_context *context, uint32_t handle,

@@ -12,6 +12,7 @@
 #include "core/context.h"
 #include "engine/engine.h"
 #include "memory/mw.h"
+#include "packet/packet.h"
 #include "paging/fault.h"
 #include "qp.h"
 #include "silence.h"
@@ -380,6 +381,11 @@ static int check(const struct simhca_qp *qp, const struct simhca_modify_qp_req *
 				  state_name[from]);
 	ret = check_transition(qp, from, *to, mask, why);
 	return ret ? ret : check_values(qp, mask, &req->attr, why);
+}
+
+bool simhca_modify_is_privileged(const struct simhca_modify_qp_req *req)
+{
+	return (req->mask & SIMHCA_QP_QKEY) && (req->attr.qkey & SIMHCA_QKEY_CONTROLLED);
 }
 
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,

@@ -630,9 +630,14 @@ static void name_qp(const struct session *session, uint32_t handle, struct simhc
 HANDLER(modify_qp)
 {
 	const struct simhca_modify_qp_req *req = request->body;
-	int ret = simhca_modify_qp(session->context, request->body, reply->body, why);
 	struct lint_notes notes = { 0 };
+	int ret = 0;
 
+	/* So the kernel does it, from Linux 6.4 on. */
+	if (simhca_modify_is_privileged(req))
+		ret = privilege_net_raw(request->pid, request->uid, why);
+	if (!ret)
+		ret = simhca_modify_qp(session->context, req, reply->body, why);
 	if (ret && ret != -EAGAIN)
 		name_qp(session, req->handle, why);
 	if (ret || !(req->mask & SIMHCA_QP_STATE) ||

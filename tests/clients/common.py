@@ -23,6 +23,7 @@ LINK_LAYERS = ("ethernet", "ib")
 # For what has nothing to do with how a peer is addressed: InfiniBand adds nothing to it.
 ONE_LINK_LAYER = LINK_LAYERS if os.environ.get("SIMHCA_SOAK") == "1" else ("ethernet",)
 NOBODY = 65534
+CAP_NET_RAW = 13
 AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
              "--no-new-privs", "--inh-caps=-all"]
 TIME_LIMIT = 60  # seconds that a program may take which has no reason to wait
@@ -278,6 +279,11 @@ class Device(Launcher):
     def log(self):
         log = pathlib.Path(self.directory, "simhcad.log")
         return log.read_text(errors="replace") if log.exists() else ""
+
+
+def has_net_raw():
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) >> CAP_NET_RAW & 1
 
 
 def device_of_nobody(link_layer):

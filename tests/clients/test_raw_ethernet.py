@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """perftest's raw_ethernet programs: frames between two processes, by way of flows."""
-import pathlib
 import re
 
 import pytest
 
-from common import TIME_LIMIT, cpu_ticks, expect_latencies, expect_success, measured, table, wait_until
+from common import TIME_LIMIT, cpu_ticks, expect_latencies, expect_success, has_net_raw, measured, table, wait_until
 
 MACS = "02:00:00:00:00:01", "02:00:00:00:00:02"
 MTU = 1518  # the largest frame of perftest
 UDP = ["-j", "2.2.2.2", "-J", "1.1.1.1", "-k", 6, "-K", 5]  # a match of IPv4 and UDP
-CAP_NET_RAW = 13
-
-
-def may():
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(r"CapEff:\s*(\w+)", status)[1], 16) >> CAP_NET_RAW & 1
-
 
 pytestmark = [
-    pytest.mark.skipif(not may(), reason="raw packets are for CAP_NET_RAW"),
+    pytest.mark.skipif(not has_net_raw(), reason="raw packets are for CAP_NET_RAW"),
     pytest.mark.parametrize("module_device", ["ethernet"], indirect=True),
 ]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Without any privilege: as nobody, and in a container's namespaces."""
+import errno
 import os
 import subprocess
 
@@ -112,6 +113,37 @@ def test_container_devices(container, link_layer):
     result = expect_success(container(link_layer, "ls /dev/infiniband /sys/class/infiniband"))
     assert "uverbs0" in result.stdout and "simhca0" in result.stdout, result
     assert result.stderr == "", result
+
+
+PYTHON = "/usr/bin/python3"
+# Where the tests are nobody need not be able to read.
+CONTROLLED_QKEY = """
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+context = Context(name="simhca0")
+pd, cq = PD(context), CQ(context, 10)
+for qkey in 0x7fffffff, 0x80000001:
+    qp = QP(pd, QPInitAttr(qp_type=4, scq=cq, rcq=cq, cap=QPCap()))
+    attr = QPAttr(qp_state=1, port_num=1)
+    attr.qkey = qkey
+    try:
+        qp.modify(attr, 1 | 16 | 32 | 64)  # STATE, PKEY_INDEX, PORT, QKEY
+        print("ok")
+    except PyverbsRDMAError as error:
+        print(error.error_code)
+"""
+
+
+def test_controlled_qkeys(launcher):
+    """A Q_Key with the highest bit takes CAP_NET_RAW, as with the kernel."""
+    run = [SIMHCA, "run", "--private", "--", PYTHON, "-c", CONTROLLED_QKEY]
+    if not os.geteuid():
+        assert expect_success(launcher.run(*run)).stdout.split() == ["ok", "ok"]
+    nobody = AS_NOBODY if not os.geteuid() else []
+    assert expect_success(launcher.run(*nobody, *run)).stdout.split() == ["ok", str(errno.EPERM)]
 
 
 def test_root_and_nobody(link_layer):
