@@ -4,7 +4,7 @@
 
 #include "../programs/helper.h"
 
-#define SECONDS 1
+#define SECONDS 0.3
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static bool takes_turns;
@@ -58,7 +58,7 @@ static void use(void)
 
 static void *user(void *until)
 {
-	while (time(NULL) <= *(time_t *)until) {
+	while (now() < *(double *)until) {
 		if (takes_turns)
 			pthread_mutex_lock(&turn);
 		use();
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 	struct ibv_parent_domain_init_attr parent = { 0 };
 	struct ibv_context *context = open_device();
 	struct ibv_td_init_attr td_attr = { 0 };
-	time_t until = time(NULL) + SECONDS;
+	double until;
 	struct ibv_pd *domain;
 	pthread_t thread[2];
 
@@ -107,6 +107,7 @@ int main(int argc, char **argv)
 	qp = ibv_create_qp_ex(context, &ex_attr);
 	CHECK(qp);
 	start_qp(qp, qp->qp_num);
+	until = now() + SECONDS;
 	for (int i = 0; i < 2; i++)
 		CHECK(!pthread_create(&thread[i], NULL, user, &until));
 	for (int i = 0; i < 2; i++)
