@@ -247,6 +247,7 @@ enum simhca_say {
 	SIMHCA_SAY_EARLY_INLINE,
 	SIMHCA_SAY_THREADS,
 	SIMHCA_SAY_FILE_MAPPING,
+	SIMHCA_SAY_EMPTY_REGION,
 	SIMHCA_SAY_PATH_MTU,
 	/* The program has closed the descriptor by which the device is woken: it wakes itself. */
 	SIMHCA_SAY_NO_DOORBELL,

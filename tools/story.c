@@ -706,6 +706,11 @@ static const struct lint_advice {
 		  "a NIC writes to pages of a file; before that, what it writes may be lost",
 	  .remedy = "Map a file of tmpfs or hugetlbfs, memfd_create(2) or MAP_PRIVATE memory, or "
 		    "register it with IBV_ACCESS_ON_DEMAND." },
+	{ .kind = "empty_region",
+	  .hardware = "ibv_reg_mr() fails with EINVAL, as the kernel finds no page to pin; with an "
+		      "address inside of a page it finds one, and succeeds",
+	  .remedy = "Register no memory for which there is no length: a message of 0 bytes needs "
+		    "no region, and no SGE." },
 	{ .kind = "moved_in_use",
 	  .hardware = "pins the pages where they are, and loses nothing",
 	  .remedy = "Run it without --shared-memory, or have no thread write to memory while it "

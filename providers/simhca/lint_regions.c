@@ -155,6 +155,20 @@ static void look_at_file(const struct shca_lint_region *region)
 	errno = before;
 }
 
+/* The kernel counts the pages that are to be pinned, and refuses none (ib_umem_get()). */
+static void look_at_length(const struct shca_lint_region *region)
+{
+	char text[100];
+
+	if (region->length || region->addr % (uint64_t)sysconf(_SC_PAGESIZE) ||
+	    (region->access & IBV_ACCESS_ON_DEMAND))
+		return;
+	snprintf(text, sizeof(text),
+		 "MR 0x%08x: it has 0 bytes, at 0x%" PRIx64 ", where a page begins", region->lkey,
+		 region->addr);
+	shca_say_lint(region->ctx, SIMHCA_SAY_EMPTY_REGION, text);
+}
+
 void shca_lint_region_remove(struct shca_mr *mr)
 {
 	if (!mr->lint)
@@ -227,6 +241,7 @@ void shca_lint_region_add(struct shca_mr *mr, const struct simhca_reg_mr_req *re
 	look_at_limit(ctx);
 	shca_lint_unlock();
 	look_at_file(region);
+	look_at_length(region);
 	watch(region, mr);
 }
 
@@ -249,6 +264,7 @@ void shca_lint_region_change(struct shca_mr *mr, const struct simhca_rereg_mr_re
 	pin(region);
 	shca_lint_unlock();
 	look_at_file(region);
+	look_at_length(region);
 	watch(region, mr);
 }
 

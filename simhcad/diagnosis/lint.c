@@ -97,6 +97,7 @@ bool lint_say(struct session *session, uint32_t what, const char *text)
 		{ SIMHCA_SAY_EARLY_INLINE, LINT_EARLY_INLINE },
 		{ SIMHCA_SAY_THREADS, LINT_THREADS },
 		{ SIMHCA_SAY_FILE_MAPPING, LINT_FILE_MAPPING },
+		{ SIMHCA_SAY_EMPTY_REGION, LINT_EMPTY_REGION },
 		{ SIMHCA_SAY_PATH_MTU, LINT_PATH_MTU },
 	};
 
@@ -514,6 +515,7 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_THREADS] = "threads",
 		[LINT_MEMLOCK] = "memlock",
 		[LINT_FILE_MAPPING] = "file_mapping",
+		[LINT_EMPTY_REGION] = "empty_region",
 		[LINT_MOVED_IN_USE] = "moved_in_use",
 		[LINT_MOVED_AND_GONE] = "moved_and_gone",
 		[LINT_STALE_MEMORY] = "stale_memory",

@@ -367,6 +367,17 @@ def file_mapping(good, directory="/var/tmp", access=ACCESS, flags=mmap.MAP_SHARE
         MR(pair.pd, 8192, access, address=address).close()
 
 
+def empty_region(good, offset=0):
+    pair = Pair()
+    memory = mmap.mmap(-1, 4096)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    MR(pair.pd, 1 if good else 0, ACCESS, address=address + offset).close()
+
+
+def empty_region_inside_a_page(good):
+    empty_region(good, offset=64)
+
+
 def file_mapping_tmpfs(good):
     file_mapping(good, directory="/dev/shm")
 

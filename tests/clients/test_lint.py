@@ -26,6 +26,7 @@ KINDS = {
     "path_mtu": r"QP 0x\w+: its path_mtu is 4096 bytes, and ibv_query_port\(\) was not asked what the port has",
     "forked": r"QP 0x\w+: process \d+ posts to it, a child of the one that made it",
     "memlock": r"69632 bytes were registered at once, in 3 regions, and RLIMIT_MEMLOCK is 65536",
+    "empty_region": r"MR 0x\w+: it has 0 bytes, at 0x\w+000, where a page begins",
     "file_mapping": r"MR 0x\w+: its memory at 0x\w+000 is a shared mapping of the file /\S+",
     "rd_atomic": r"QP 0x\w+: its max_rd_atomic is 4, and max_dest_rd_atomic of its peer, QP 0x\w+, is 1",
     "own_peer": r"QP 0x\w+ is connected to itself: dest_qp_num and the address are its own",
@@ -103,6 +104,11 @@ def test_files_whose_pages_can_be_pinned(launcher):
     """Those of tmpfs; others if the region is only read, not shared, or on-demand."""
     for how in ("tmpfs", "only_read", "private", "on_demand"):
         assert "file_mapping" not in lint(launcher, f"file_mapping_{how}")
+
+
+def test_an_empty_region_inside_a_page(launcher):
+    """One page is pinned for it."""
+    assert "empty_region" not in lint(launcher, "empty_region_inside_a_page")
 
 
 def compiled(directory, name):
