@@ -42,14 +42,15 @@ static bool is_in_memory(int fd)
 
 /*
  * An open file of our own, which shares no offset and no flags with the client's, and can be written
- * to only if the region can: the client's descriptor could be, where the device has mapped it so.
+ * to only if the region can: the client's descriptor could be, where the device has mapped it so. Who has a
+ * lease of the file is not waited for.
  */
 static int open_anew(int fd, bool writable)
 {
 	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	return open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 }
 
 void simhca_region_make_mappable(struct simhca_context *context, struct simhca_key *region,

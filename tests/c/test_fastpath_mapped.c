@@ -4,6 +4,7 @@
  * these are, who may map them, and that messages come out as the device's do.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -173,6 +174,35 @@ static void a_file_that_shrinks_meanwhile(void **state)
 	assert_false(is_mappable(client, reply.rkey));
 	close(racing_fd);
 	racing_fd = -1;
+}
+
+/*
+ * A program that has a lease of its file is asked before anybody opens that, and has the time that the operator gives
+ * (/proc/sys/fs/lease-break-time) to answer: the device does not wait for it.
+ */
+static void a_file_of_which_there_is_a_lease(void **state)
+{
+	struct client *client = client_new(*state, 0);
+	const int fd = mapped_memfd(PAGE, F_SEAL_SHRINK);
+	struct simhca_reg_mr_reply reply;
+	struct sigaction before;
+	char path[40];
+	int lease;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	lease = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(lease >= 0);
+	/* By which it is asked. */
+	assert_int_equal(0,
+			 sigaction(SIGIO, &(struct sigaction){ .sa_handler = SIG_IGN }, &before));
+	assert_int_equal(0, fcntl(lease, F_SETLEASE, F_RDLCK));
+	assert_int_equal(0, mapped_reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
+	assert_false(is_mappable(client, reply.rkey));
+	close(lease);
+	assert_int_equal(0, sigaction(SIGIO, &before, NULL));
+	assert_int_equal(0, mapped_reg_try(client, fd, 0, PAGE, ALL_ACCESS, &reply));
+	assert_true(is_mappable(client, reply.rkey));
+	close(fd);
 }
 
 /* The descriptors are the device's, and few: what is beyond is reached by the device. */
@@ -825,6 +855,7 @@ int main(void)
 		cmocka_unit_test(which_may_fail),
 		HERE(a_file_that_is_too_short),
 		HERE(a_file_that_shrinks_meanwhile),
+		HERE(a_file_of_which_there_is_a_lease),
 		cmocka_unit_test(files_that_are_kept),
 		cmocka_unit_test(one_file_that_is_kept),
 		HERE(who_may_map_them),
