@@ -2,11 +2,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "command.h"
 #include "dma/process_map.h"
@@ -51,25 +53,37 @@ static bool find_file(uint64_t addr, uint64_t length, struct shown *shown)
 	       shown->at >= addr + length;
 }
 
-/* Whether a descriptor is one of the file, and the file lies in memory. */
+/* Whether a descriptor, which may be of a path only, is one of the file, and the file lies in memory. */
 static bool is_file(int fd, const struct simhca_mapping *mapping)
 {
 	struct stat file;
+	struct statfs fs;
 
 	return fd >= 0 && !fstat(fd, &file) && file.st_ino == mapping->inode &&
-	       file.st_dev == makedev(mapping->major, mapping->minor) &&
-	       fcntl(fd, F_GET_SEALS) >= 0;
+	       file.st_dev == makedev(mapping->major, mapping->minor) && S_ISREG(file.st_mode) &&
+	       !fstatfs(fd, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC);
 }
 
+/* Of the table of descriptors of this thread, which may be another one than its process's. */
+static void path_of(int fd, char path[LINK])
+{
+	snprintf(path, LINK, "/proc/thread-self/fd/%d", fd);
+}
+
+/* To open the wrong file, or close it, may have effects; to open its path has none. */
 static int open_if_it_is(const char *path, const struct simhca_mapping *mapping, bool writable)
 {
-	int fd = simhca_call_open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+	int file = simhca_call_open(path, O_PATH | O_CLOEXEC);
+	char link[LINK];
+	int fd = -1;
 
-	if (is_file(fd, mapping))
-		return fd;
-	if (fd >= 0)
-		simhca_call_close(fd);
-	return -1;
+	path_of(file, link);
+	if (is_file(file, mapping))
+		fd = simhca_call_open(link,
+				      (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+	if (file >= 0)
+		simhca_call_close(file);
+	return fd;
 }
 
 /* What the kernel has of the mapping: a link to its file. */
@@ -92,25 +106,49 @@ static int open_by_name(const struct simhca_mapping *mapping, bool writable)
 	return open_if_it_is(name, mapping, writable);
 }
 
-/* By a descriptor that the program has of it: an open file of its own, as the program may close that. */
-static int open_by_descriptor(const struct simhca_mapping *mapping, bool writable)
+/* Whoever has locks of the file, by fcntl(): to another open file those of this process conflict as well. */
+static bool has_locks(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+/*
+ * Looks for a descriptor that the program has of the file; *one is -1 if there is none. False: the file is not to be
+ * opened, as the program may have locks of it, which would end with any descriptor that it closes; or none can be seen.
+ */
+static bool look_for_descriptors(const struct simhca_mapping *mapping, int *one)
 {
 	SIMHCA_NOT_CANCELLED;
-	DIR *all = opendir("/proc/self/fd");
-	const struct dirent *one;
-	char path[40];
-	int fd = -1;
+	DIR *all = opendir("/proc/thread-self/fd");
+	const struct dirent *entry;
+	bool locks = false;
 
+	*one = -1;
 	if (!all)
-		return -1;
-	while (fd < 0 && (one = readdir(all))) {
-		if (!is_file(one->d_name[0] == '.' ? -1 : atoi(one->d_name), mapping))
+		return false;
+	while (!locks && (entry = readdir(all))) {
+		int fd = entry->d_name[0] == '.' ? -1 : atoi(entry->d_name);
+
+		if (!is_file(fd, mapping))
 			continue;
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", atoi(one->d_name));
-		fd = open_if_it_is(path, mapping, writable);
+		*one = fd;
+		locks = has_locks(fd);
 	}
 	closedir(all);
-	return fd;
+	return !locks;
+}
+
+/* An open file of our own, as the program may close its descriptor. */
+static int open_by_descriptor(int fd, const struct simhca_mapping *mapping, bool writable)
+{
+	char path[LINK];
+
+	if (fd < 0)
+		return -1;
+	path_of(fd, path);
+	return open_if_it_is(path, mapping, writable);
 }
 
 /* Whatever has become of its name and descriptors; this takes CAP_CHECKPOINT_RESTORE. */
@@ -122,13 +160,25 @@ static int open_by_mapping(const struct simhca_mapping *mapping, bool writable)
 	return open_if_it_is(link, mapping, writable);
 }
 
+static int open_file(const struct simhca_mapping *mapping, bool writable)
+{
+	int of_program, fd;
+
+	if (!look_for_descriptors(mapping, &of_program))
+		return -1;
+	fd = open_by_name(mapping, writable);
+	if (fd < 0)
+		fd = open_by_descriptor(of_program, mapping, writable);
+	return fd < 0 ? open_by_mapping(mapping, writable) : fd;
+}
+
 /* What memory was moved to goes with its last region, while others of the same memory stay. */
 static bool is_moved_memory(int fd)
 {
 	static const char begins[] = "/memfd:" SHCA_MOVED_NAME;
-	char link[40], name[sizeof(begins)] = "";
+	char link[LINK], name[sizeof(begins)] = "";
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	path_of(fd, link);
 	return readlink(link, name, sizeof(name) - 1) > 0 && !strcmp(name, begins);
 }
 
@@ -156,11 +206,7 @@ int shca_shared_file_register(struct shca_context *ctx, const struct simhca_reg_
 
 	if (!may_share(ctx, req) || !find_file(req->addr, req->length, &shown))
 		return SHCA_STAYS;
-	fd = open_by_name(&shown.first, writable);
-	if (fd < 0)
-		fd = open_by_descriptor(&shown.first, writable);
-	if (fd < 0)
-		fd = open_by_mapping(&shown.first, writable);
+	fd = open_file(&shown.first, writable);
 	if (fd < 0)
 		return SHCA_STAYS;
 	of_file.offset = shown.offset;

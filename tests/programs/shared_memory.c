@@ -3,6 +3,7 @@
  * Memory that is moved into a file as it is registered (simhcad's --shared-memory): where it lies, what it holds, and
  * that it comes back. Argument: one of the scenes below, or `off`, where nothing is moved.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -708,6 +709,41 @@ static void forked_meanwhile(void)
 	CHECK(!ibv_dereg_mr(mr));
 }
 
+/* ---------------------------------------------------------------------- files of the program */
+
+/* As another open file sees it, even one of the same process. */
+static bool is_locked(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	CHECK(!fcntl(fd, F_OFD_GETLK, &lock));
+	return lock.l_type != F_UNLCK;
+}
+
+/* The locks of a process end with any descriptor of the file that it closes: nobody may for it. */
+static void locks_of_files(void)
+{
+	char in_memory[] = "/dev/shm/test-locked-XXXXXX", on_disk[] = "/var/tmp/test-locked-XXXXXX";
+	const int files[] = { mkstemp(in_memory), mkstemp(on_disk), memfd_create("locked", 0) };
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+
+	for (int i = 0; i < 3; i++) {
+		char *memory;
+		struct ibv_mr *mr;
+
+		CHECK(files[i] >= 0 && !ftruncate(files[i], LENGTH));
+		memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, files[i], 0);
+		CHECK(memory != MAP_FAILED);
+		CHECK(!fcntl(files[i], F_SETLK, &lock) && is_locked(files[i]));
+		mr = reg(memory, LENGTH);
+		CHECK(is_locked(files[i]));
+		check_messages(mr, memory, LENGTH);
+		CHECK(!ibv_dereg_mr(mr));
+		CHECK(is_locked(files[i]));
+	}
+	CHECK(!unlink(in_memory) && !unlink(on_disk));
+}
+
 /* ---------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -725,6 +761,7 @@ static const struct {
 	{ "unmapped", unmapped },
 	{ "registered_anew", registered_anew },
 	{ "closed_files", closed_files },
+	{ "locks_of_files", locks_of_files },
 	{ "rereg", rereg },
 	{ "protected", protected },
 	{ "forked", forked },
