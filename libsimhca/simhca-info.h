@@ -194,6 +194,7 @@ enum simhca_in_vain_why {
 	SIMHCA_IN_SQD,	       /* it has not begun, and the QP is in SQD (10.3.1.5) */
 	SIMHCA_NOTHING_POSTED, /* nor is there a receive; of QPs that could send or receive */
 	SIMHCA_SENDS_DROPPED,  /* the QP went to RESET, and nothing was posted since (10.3.1.1) */
+	SIMHCA_QP_DESTROYED,   /* with what its sends had completed, and nothing else is posted */
 };
 struct simhca_in_vain {
 	enum simhca_in_vain_why why;
@@ -206,13 +207,13 @@ struct simhca_in_vain {
 	char peer_name[16];
 	uint64_t wr_id, length; /* of the write, or of the send */
 	uint32_t opcode;	/* enum simhca_wr_opcode, likewise */
-	/* SENDS_DROPPED: how many. NO_RECEIVE: struct simhca_empty_facts, and so is limit_spent. */
+	/* SENDS_DROPPED, QP_DESTROYED: how many. NO_RECEIVE: struct simhca_empty_facts, and so is limit_spent. */
 	uint32_t dropped;
 	bool limit_spent;
 };
 /*
- * Of the context's QPs those of which that is so, at most room of them; in a part of its QPs if
- * there are very many. What is said of the peer is of one in the daemon. A QP that waits for a
+ * Of the context's QPs those of which that is so, and of its CQs those that a QP has left so, at most room of
+ * them; in a part of its QPs if there are very many. What is said of the peer is of one in the daemon. A QP that waits for a
  * receive has no requests under way, nor has the peer if it has written; and where a send was not
  * signaled, none of the context's QPs has anything posted that completes at that CQ.
  */

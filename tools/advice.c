@@ -363,6 +363,13 @@ const struct advice *advice_on_sleep(const char *how)
 		    "RESET drops what is posted, and what has completed and was not polled.",
 		    "Poll the completions first. Move the QP to ERR to end what is under way: each "
 		    "request then completes, with WR_FLUSH_ERR. Then move it to RESET." } },
+		{ "qp_destroyed",
+		  { "ibv_destroy_qp(3)",
+		    "The completions of a QP go with it, those that are in the CQ already, too.",
+		    "Poll the completions of all that was posted, and destroy the QP then. Move it "
+		    "to "
+		    "ERR first to end what is under way: each request then completes, with "
+		    "WR_FLUSH_ERR." } },
 		{ "wrong_cq",
 		  { "ibv_create_qp(3)",
 		    "Sends complete in send_cq, receives in recv_cq, and these are two CQs here.",

@@ -220,6 +220,7 @@ static const char *may_go_on(const json_t *failure)
 		{ "in_sqd", " waits for what its QP has not begun\n" },
 		{ "nothing_posted", " waits for a completion, and has posted nothing\n" },
 		{ "sends_dropped", " waits for what its QP has dropped\n" },
+		{ "qp_destroyed", " waits for what went with its QP\n" },
 		{ "not_sent", " waits for an answer to what was not sent\n" },
 		{ "unanswered", " leaves a request to connect unanswered\n" },
 		{ "accept_unanswered", " leaves a connection half-way\n" },

@@ -157,6 +157,7 @@ bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 }
 
 #define QPS_LOOKED_AT 64u
+#define CQS_LOOKED_AT 64u
 
 /*
  * Whether the QP has sent, all of that has completed, and the last of it was a plain RDMA WRITE, a
@@ -459,6 +460,26 @@ static uint32_t find_nothing_posted(const struct simhca_context *context,
 	return count;
 }
 
+/* CQs that had a QP which was destroyed before all of its sends' completions were polled. */
+static uint32_t find_destroyed(const struct simhca_context *context, struct simhca_in_vain *found,
+			       uint32_t count, uint32_t room)
+{
+	for (uint32_t handle = 0, n = 0; n < CQS_LOOKED_AT && count < room; handle++, n++) {
+		const struct simhca_cq *cq = next_object(context, SIMHCA_OBJ_CQ, &handle);
+
+		if (!cq)
+			break;
+		if (cq->dropped.sends && gets_no_completion(context, cq->number))
+			found[count++] = (struct simhca_in_vain){
+				.why = SIMHCA_QP_DESTROYED,
+				.qpn = cq->dropped.qpn,
+				.cq = cq->number,
+				.dropped = cq->dropped.sends,
+			};
+	}
+	return count;
+}
+
 uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_vain *found,
 			     uint32_t room)
 {
@@ -479,6 +500,7 @@ uint32_t simhca_find_in_vain(struct simhca_context *context, struct simhca_in_va
 				 has_dropped_sends(context, qp, &found[count]) ||
 				 was_not_signaled(context, qp, &found[count]);
 	}
+	count = find_destroyed(context, found, count, room);
 	return find_nothing_posted(context, found, count, room);
 }
 

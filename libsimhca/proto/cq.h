@@ -42,6 +42,9 @@ struct simhca_cq {
 	struct simhca_user_handle user_handle;
 	uint64_t channel;
 	uint32_t users;
+	struct { /* sends of a QP that was destroyed, of which no completion was polled */
+		uint32_t sends, qpn;
+	} dropped; /* sends 0: there are none, or another QP has the CQ since */
 	struct simhca_mem_ref mem_ref, ring_ref, data_ref;
 	struct simhca_cq_move move;
 	bool moved; /* that has to be answered yet */

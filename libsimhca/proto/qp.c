@@ -376,14 +376,42 @@ static void feed(struct simhca_cq *cq, uint32_t wrs, int32_t sign)
 		cq->most_feeds = cq->feeds;
 }
 
+uint32_t simhca_unpolled_sends(struct simhca_qp *qp)
+{
+	struct simhca_requester req;
+	uint32_t count;
+
+	if (!qp->mem || !qp->sq_entries || !qp->send_cq)
+		return 0;
+	simhca_progress_show_requester(qp->mem, &req);
+	count = simhca_progress_sq_pi(qp->mem) - req.oldest;
+	if (count > qp->sq_entries)
+		count = qp->sq_entries;
+	return count + simhca_cq_sends_of(qp->send_cq, qp->qpn);
+}
+
+/* For who polls for them when the QP has gone. */
+static void count_dropped_sends(struct simhca_qp *qp)
+{
+	const uint32_t sends = simhca_unpolled_sends(qp);
+
+	if (!sends)
+		return;
+	qp->send_cq->dropped.sends = sends;
+	qp->send_cq->dropped.qpn = qp->qpn;
+}
+
 /* What it works with is not destroyed before it (+1), or may be again (-1). */
 static void count_users(struct simhca_qp *qp, int32_t users)
 {
 	feed(qp->send_cq, qp->qpc->max_send_wr, users);
 	feed(qp->recv_cq, qp->qpc->max_recv_wr, users);
 	qp->pd->users[qp->type == SIMHCA_QPT_WQ ? SIMHCA_OBJ_WQ : SIMHCA_OBJ_QP] += (uint32_t)users;
-	if (qp->send_cq)
+	if (qp->send_cq) {
 		qp->send_cq->users += (uint32_t)users;
+		if (users > 0)
+			qp->send_cq->dropped.sends = 0;
+	}
 	if (qp->recv_cq)
 		qp->recv_cq->users += (uint32_t)users;
 	if (qp->srq)
@@ -570,6 +598,7 @@ int simhca_qp_remove(struct simhca_qp *qp, enum simhca_object_type as, uint32_t 
 	simhca_comp_cntr_detach(qp);
 	simhca_usage_sum(qp->usage, &context->past);
 	simhca_fastpath_usage(qp, &context->past);
+	count_dropped_sends(qp);
 	count_users(qp, -1);
 	simhca_qpc_init(qp->qpc, 0, 0);
 	simhca_object_remove(context, as, handle);

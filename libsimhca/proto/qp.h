@@ -224,6 +224,8 @@ static inline const struct simhca_srq_view *simhca_claimed_from(const struct sim
 	return qp->srq ? &qp->srq->view : &qp->rq_view;
 }
 
+/* Sends that are posted, and of which no completion was polled. While both sides are held. */
+uint32_t simhca_unpolled_sends(struct simhca_qp *qp);
 /* How many receives were posted to where its own come from, by the client's count. */
 static inline uint32_t simhca_posted_receives(const struct simhca_qp *qp)
 {

@@ -294,21 +294,6 @@ static uint32_t waiting_receives(const struct simhca_qp *qp)
 	return count < qp->rq_entries ? count : qp->rq_entries; /* clients can write it */
 }
 
-/* Sends that are posted, and of which no completion was polled. While both sides are held. */
-static uint32_t unpolled_sends(struct simhca_qp *qp)
-{
-	struct simhca_requester req;
-	uint32_t count;
-
-	if (!qp->mem || !qp->sq_entries || !qp->send_cq)
-		return 0;
-	simhca_progress_show_requester(qp->mem, &req);
-	count = simhca_progress_sq_pi(qp->mem) - req.oldest;
-	if (count > qp->sq_entries)
-		count = qp->sq_entries;
-	return count + simhca_cq_sends_of(qp->send_cq, qp->qpn);
-}
-
 /*
  * Whether an engine has to look at the QP: WQEs, a drain to report, a flush. A QP whose first messages are posted
  * when it can send has nothing of these, and its program may carry them. While both sides are held.
@@ -454,7 +439,7 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 			simhca_free_windows_of(qp->context, qp->qpn);
 		/* Before the memory that says so is another. */
 		qp->dropped_receives = waiting_receives(qp);
-		qp->dropped_sends = unpolled_sends(qp);
+		qp->dropped_sends = simhca_unpolled_sends(qp);
 		if (spare >= 0)
 			reply->segment = simhca_fastpath_revoke(qp, spare);
 		spare = -1;

@@ -53,6 +53,7 @@ static const char *const in_vain_how[] = {
 	[SIMHCA_IN_SQD] = "in_sqd",
 	[SIMHCA_NO_PEER] = "no_peer",
 	[SIMHCA_SENDS_DROPPED] = "sends_dropped",
+	[SIMHCA_QP_DESTROYED] = "qp_destroyed",
 	[SIMHCA_NOTHING_POSTED] = "nothing_posted",
 	[SIMHCA_PEER_IN_ERROR] = "peer_in_error",
 };
@@ -260,6 +261,13 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			 in_vain->dropped, in_vain->dropped == 1 ? "" : "s", in_vain->qpn,
 			 in_vain->dropped == 1 ? "was" : "were", in_vain->dropped == 1 ? "s" : "");
 		break;
+	case SIMHCA_QP_DESTROYED:
+		snprintf(text, room,
+			 "%u send%s of QP 0x%06x had no completion polled when that was destroyed, "
+			 "and give%s none any more",
+			 in_vain->dropped, in_vain->dropped == 1 ? "" : "s", in_vain->qpn,
+			 in_vain->dropped == 1 ? "s" : "");
+		break;
 	case SIMHCA_NO_RECEIVE:
 		if (in_vain->peer_srqn)
 			snprintf(queue, sizeof(queue), "SRQ %u, by ", in_vain->peer_srqn);
@@ -300,6 +308,7 @@ static bool may_be_right(const char *how)
 	return how == in_vain_how[SIMHCA_PLAIN_WRITE] || how == in_vain_how[SIMHCA_NOT_SIGNALED] ||
 	       how == in_vain_how[SIMHCA_NO_PEER] || how == in_vain_how[SIMHCA_PEER_IN_ERROR] ||
 	       how == in_vain_how[SIMHCA_SENDS_DROPPED] ||
+	       how == in_vain_how[SIMHCA_QP_DESTROYED] ||
 	       how == in_vain_how[SIMHCA_NOTHING_POSTED] || how == wrong_cq || how == never_armed ||
 	       how == no_channel;
 }

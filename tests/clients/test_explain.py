@@ -303,6 +303,8 @@ WAITS = {
                          "to RESET"),
     "dropped_sends": ("waits for what its QP has dropped", "the program polls CQ \\d+, which is empty: 2 sends of its QP "
                       "0x\\w+ were dropped when that went to RESET, and give no completion"),
+    "destroyed_sender": ("waits for what went with its QP", "the program polls CQ \\d+, which is empty: 2 sends of QP 0x\\w+ had "
+                         "no completion polled when that was destroyed, and give none any more"),
     "no_receives": ("waits for a completion, and has posted nothing", "the program polls CQ \\d+, which is empty: nothing is "
                     "posted that completes there: QP 0x\\w+ has no send and no receive"),
     "own_dropped_receives": ("waits for a completion, and has posted nothing", "the program polls CQ \\d+, which is empty: "

@@ -351,7 +351,8 @@ static void send_while_drained(struct scene *scene)
 	send_to(scene, 0, 0);
 }
 
-static void reset_the_sender(struct scene *scene)
+/* Or destroys it. */
+static void reset_the_sender(struct scene *scene, bool destroy)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
@@ -366,7 +367,8 @@ static void reset_the_sender(struct scene *scene)
 		CHECK(!post_send(scene->sender[0], &wr));
 	for (int i = 0; i < 3; i++)
 		poll_one(scene->send_cq);
-	CHECK(!ibv_modify_qp(scene->sender[0], &attr, IBV_QP_STATE));
+	CHECK(!(destroy ? ibv_destroy_qp(scene->sender[0])
+			: ibv_modify_qp(scene->sender[0], &attr, IBV_QP_STATE)));
 	poll_for_ever(scene->send_cq, NULL);
 }
 
@@ -486,8 +488,8 @@ int main(int argc, char **argv)
 		wait_for_a_read(&scene);
 	} else if (!strcmp(how, "peer_in_error")) {
 		wait_for_one_in_error(&scene);
-	} else if (!strcmp(how, "dropped_sends")) {
-		reset_the_sender(&scene);
+	} else if (!strcmp(how, "dropped_sends") || !strcmp(how, "destroyed_sender")) {
+		reset_the_sender(&scene, !strcmp(how, "destroyed_sender"));
 	} else if (!strcmp(how, "no_receives") || !strcmp(how, "own_dropped_receives")) {
 		wait_without_receives(&scene, !strcmp(how, "own_dropped_receives"));
 	} else if (!strcmp(how, "not_completed")) {
