@@ -119,6 +119,8 @@ static double time_of(long long timeout)
 	return timeout ? 4.096e-3 * (double)(1ll << timeout) : 0.;
 }
 
+#define LONG_MS 8000 /* a time-out that whoever waits will hardly see the end of */
+
 /* How long and how often a sender tried, where that is what ended; or where it goes on after a loss. */
 static void print_tries(FILE *out, const json_t *failure)
 {
@@ -132,6 +134,12 @@ static void print_tries(FILE *out, const json_t *failure)
 			time_of(timeout), timeout);
 	else if (is(failure, "no answer") && !timeout)
 		fputs("  tries:      without end, as its timeout is 0\n", out);
+	else if (is(failure, "no answer") && time_of(timeout) > LONG_MS)
+		fprintf(out,
+			"  waits:      %.0f s (timeout %lld) for an answer, each time, before it "
+			"sends "
+			"again\n",
+			time_of(timeout) / 1000, timeout);
 	else if (!strcmp(status, "RETRY_EXC_ERR"))
 		fprintf(out,
 			"  tried:      once and %lld more (retry_cnt), each for at least %.3g ms "

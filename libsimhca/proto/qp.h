@@ -54,6 +54,8 @@ struct simhca_qp_requester {
 		struct simhca_qp *qp; /* whom its address names; NULL: nobody */
 		uint64_t generation;  /* the fabric's when it was looked up; 0: never */
 	} peer;
+	/* WAIT_ANSWER: when a long time-out is over, after its peer was reported; 0: it is none */
+	uint64_t long_end;
 	bool adaptive;		 /* WAIT_ANSWER: for the link's adaptive retransmission */
 	bool fetching;		 /* the message under way is the receive source's, and no WQE */
 	atomic_bool fetch_waits; /* the source has something to fetch, or to say */

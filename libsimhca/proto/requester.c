@@ -399,6 +399,8 @@ static bool try_again(struct simhca_worker *worker, struct simhca_qp *qp)
 		req->deadline = UINT64_MAX;
 		return true;
 	}
+	if (simhca_wait_rest(qp))
+		return true;
 	req->wait = SIMHCA_WAIT_NOTHING;
 	simhca_stats_once(qp->device, SIMHCA_STAT_LOCAL_ACK_TIMEOUT);
 	/* retry_cnt repetitions are allowed, so the last time-out is one more (9.7.6.1.3). */

@@ -28,6 +28,8 @@ bool simhca_wait_is_over(struct simhca_qp *qp);
 uint64_t simhca_ack_timeout(struct simhca_qp *qp, uint64_t *adaptive_ns);
 /* Waits for the answers to what is under way. */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp);
+/* Of a long time-out, after its first part, when the peer was reported as silent. False: it is over. */
+bool simhca_wait_rest(struct simhca_qp *qp);
 /* True: the link has neither accepted nor lost the packet, and the QP waits for another try. */
 bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover);
 enum simhca_next simhca_wait_for(struct simhca_qp *qp, enum simhca_wait what, uint64_t delay_ns);

@@ -16,8 +16,9 @@
 /* The context is suspended, as a thread is stuck in its program's memory: when to look again. */
 #define SUSPENDED_NS (10 * 1000 * 1000)
 
-/* A QP without a time-out reports its peer as silent after so long. */
-#define SILENCE_NS (1000 * 1000 * 1000)
+/* A QP without a time-out reports its peer as silent after so long; and one whose time-out is twice this, or more. */
+#define SILENCE_NS (1000ull * 1000 * 1000)
+#define LONG_SILENCE_NS (4 * SILENCE_NS)
 
 /* RNR NAK timer codes (IBTA vol. 1, table 45), in units of 10 us. */
 static const uint32_t rnr_timer_10us[32] = {
@@ -67,18 +68,40 @@ uint64_t simhca_ack_timeout(struct simhca_qp *qp, uint64_t *adaptive_ns)
 	return timeout;
 }
 
-/* A QP without a time-out waits without end, and reports that once. */
+/*
+ * A QP without a time-out waits without end, and reports that once. One with a time-out of up to 2.4 hours reports it
+ * first, and waits for the rest of that then.
+ */
 enum simhca_next simhca_wait_answer(struct simhca_qp *qp)
 {
-	uint64_t adaptive, timeout;
+	uint64_t adaptive, timeout, rest = 0;
 
 	if (qp->req.wait == SIMHCA_WAIT_ANSWER)
 		return SIMHCA_NEXT_WAIT;
 	timeout = simhca_ack_timeout(qp, &adaptive);
-	if (!timeout && !qp->req.silence_logged)
+	qp->requester.long_end = 0;
+	if (!timeout && !qp->req.silence_logged) {
 		timeout = SILENCE_NS;
+	} else if (timeout >= 2 * LONG_SILENCE_NS && !qp->req.silence_logged) {
+		rest = timeout - LONG_SILENCE_NS;
+		timeout = LONG_SILENCE_NS;
+	}
 	qp->requester.adaptive = adaptive && (!timeout || adaptive < timeout);
-	return simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->requester.adaptive ? adaptive : timeout);
+	simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, qp->requester.adaptive ? adaptive : timeout);
+	if (rest && !qp->requester.adaptive)
+		qp->requester.long_end = qp->req.deadline + rest;
+	return SIMHCA_NEXT_WAIT;
+}
+
+bool simhca_wait_rest(struct simhca_qp *qp)
+{
+	const uint64_t end = qp->requester.long_end, now = simhca_engine_now(qp->task.engine);
+
+	qp->requester.long_end = 0;
+	if (end <= now)
+		return false;
+	simhca_wait_for(qp, SIMHCA_WAIT_ANSWER, end - now);
+	return true;
 }
 
 bool simhca_wait_link(struct simhca_qp *qp, const struct simhca_handover *handover)

@@ -61,6 +61,33 @@ static void timeout_zero_waits_for_ever(void **state)
 	assert_int_equal(logged(*state, "the peer has no such QP; its timeout is 0"), 1);
 }
 
+/* Long before the first time-out is over it is told that nobody answers; and the time-outs are as long as ever. */
+static void a_long_time_out_is_told_of(void **state)
+{
+	static const struct {
+		uint8_t code;
+		bool told;
+	} rows[] = { { 20, false }, { 21, true }, { 31, true } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct world *world = world_new(&(struct world_config){ 0 });
+		struct side *side = lonely(world, rows[i].code, 1);
+
+		send_from(side, 1, 0, 8);
+		advance(world, 4 * SEC - 1);
+		assert_int_equal(logged(world, "the peer has no such QP"), 0);
+		advance(world, 1);
+		assert_int_equal(logged(world, "the peer has no such QP"), rows[i].told);
+		advance(world, timeout_ns(rows[i].code) - 4 * SEC);
+		advance(world, timeout_ns(rows[i].code) - 1);
+		expect_none(side->send_cq);
+		advance(world, 1);
+		expect_why(side->send_cq, 1, RETRY_EXC_ERR, NO_RESPONSE);
+		assert_int_equal(logged(world, "the peer has no such QP"), 1);
+		world_free(world);
+	}
+}
+
 /* The same of a peer that was there and has failed: nothing ends the wait but the program. */
 static void timeout_zero_and_a_peer_in_error(void **state)
 {
@@ -309,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_ETHERNET(it_fails_after_all_time_outs_and_not_before),
 		ON_ETHERNET(timeout_zero_waits_for_ever),
+		ON_ETHERNET(a_long_time_out_is_told_of),
 		ON_ETHERNET(timeout_zero_and_a_peer_in_error),
 		ON_INFINIBAND(timeout_zero_and_a_peer_in_error),
 		ON_ETHERNET(uc_towards_an_address_of_nobody),

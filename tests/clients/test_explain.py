@@ -364,6 +364,17 @@ def test_who_sleeps(sleeper, how):
     assert [line.split(":")[0].strip() for line in last[2:]][-2:] == ["usually", "try"]
 
 
+@pytest.mark.parametrize("timeout, line", [
+    (0, "tries:      without end, as its timeout is 0"),
+    (31, "waits:      8796 s (timeout 31) for an answer, each time, before it sends again")])
+def test_nobody_answers_for_long(launcher, waits, timeout, line):
+    """It is told before the program sees anything of it."""
+    told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "7", waits, f"timeout_{timeout}")
+    story = blocks(told.stderr)[0]
+    assert re.fullmatch(r"[0-9:.]+ waits\[\d+\], QP 0x\w+ \(RC\): no answer from QP 0x00fff0", story[0]), told.stderr
+    assert story[1].startswith("  because:    the peer has no such QP") and story[2] == "  " + line, told.stderr
+
+
 def test_polls_for_none_of_none(launcher, waits):
     """No completion is missed by a poll without room while the CQ is empty."""
     told = launcher.run(SIMHCA, "run", "--private", "--explain", "--", "timeout", "4", waits, "polls_none_of_none")

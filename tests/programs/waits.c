@@ -318,6 +318,20 @@ static void wait_for_nobody(struct scene *scene)
 	poll_for_ever(scene->cq[0], NULL);
 }
 
+/* A QP whose peer does not exist sends, and has this time-out. */
+static void send_to_nobody(struct scene *scene, uint8_t timeout)
+{
+	struct ibv_qp *qp = make_qp(scene->pd, scene->send_cq, IBV_QPT_RC);
+	struct ibv_sge sge = { (uintptr_t)buffer, 8, scene->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
+
+	start_qp_within(qp, 0xfff0, timeout, 7);
+	CHECK(!post_send(qp, &wr));
+	poll_for_ever(scene->send_cq, NULL);
+}
+
 /* The peer reads, and the program waits for a completion of that. */
 static void wait_for_a_read(struct scene *scene)
 {
@@ -484,6 +498,8 @@ int main(int argc, char **argv)
 		reset_the_receiver(&scene);
 	} else if (!strcmp(how, "no_peer")) {
 		wait_for_nobody(&scene);
+	} else if (!strcmp(how, "timeout_0") || !strcmp(how, "timeout_31")) {
+		send_to_nobody(&scene, !strcmp(how, "timeout_31") ? 31 : 0);
 	} else if (!strcmp(how, "read_polled")) {
 		wait_for_a_read(&scene);
 	} else if (!strcmp(how, "peer_in_error")) {
