@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "bus_error.h"
 
@@ -59,6 +60,7 @@ static bool touches(const struct simhca_guarded *access, uintptr_t addr)
 static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
 	struct guarded *guarded = under_way;
+	const ucontext_t *interrupted = context;
 
 	if (!guarded || !is_of_an_access(info) ||
 	    !touches(guarded->access, (uintptr_t)info->si_addr)) {
@@ -66,6 +68,8 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 		return;
 	}
 	under_way = NULL;
+	/* Who has called us may be a handler of the program's, or a sanitizer's, that blocks what it likes. */
+	pthread_sigmask(SIG_SETMASK, &interrupted->uc_sigmask, NULL);
 	siglongjmp(guarded->end, 1);
 }
 
@@ -76,7 +80,7 @@ static bool is_ours(const struct sigaction *action)
 
 static void install(void)
 {
-	/* SA_NODEFER: the jump out of the handler leaves the thread's mask as it was. */
+	/* SA_NODEFER: what it passes on by raise() arrives at once. */
 	struct sigaction ours = { .sa_sigaction = on_bus_error,
 				  .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART };
 

@@ -158,6 +158,35 @@ static int a_later_handler(char *memory)
 	return simhca_bus_errors_are_caught() ? 11 : 0;
 }
 
+static struct sigaction before_ours_was_called;
+
+static void call_ours(int signal, siginfo_t *info, void *context)
+{
+	before_ours_was_called.sa_sigaction(signal, info, context);
+}
+
+/* One that calls the handler before it, which is ours, with all signals blocked: they are not after the access. */
+static int a_later_handler_that_passes_on(char *memory)
+{
+	struct sigaction action = { .sa_sigaction = call_ours, .sa_flags = SA_SIGINFO };
+	sigset_t before, after;
+
+	if (!simhca_bus_errors_are_caught())
+		return 10;
+	sigfillset(&action.sa_mask);
+	sigaction(SIGBUS, &action, &before_ours_was_called);
+	pthread_sigmask(SIG_BLOCK, NULL, &before);
+	for (int i = 0; i < 2; i++) {
+		if (add_one_to(memory + PAGE))
+			return 11;
+		pthread_sigmask(SIG_BLOCK, NULL, &after);
+		for (int number = 1; number < NSIG; number++)
+			if (sigismember(&before, number) != sigismember(&after, number))
+				return 12;
+	}
+	return 0;
+}
+
 static int a_blocked_signal(char *memory)
 {
 	sigset_t bus;
@@ -190,6 +219,7 @@ static void each_scene(void **state)
 		{ ignored_by_an_access, 0, SIGBUS },
 		{ an_access_that_is_interrupted, 3, 0 },
 		{ a_later_handler, 0, 0 },
+		{ a_later_handler_that_passes_on, 0, 0 },
 		{ a_blocked_signal, 0, 0 },
 	};
 
