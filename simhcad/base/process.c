@@ -200,6 +200,16 @@ bool process_is_used(const struct process_use *list, pid_t pid)
 	return false;
 }
 
+/* False: this kernel has no pidfds. */
+static bool processes_can_be_watched(void)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (pidfd >= 0)
+		close(pidfd);
+	return pidfd >= 0 || errno != ENOSYS;
+}
+
 struct simhca_mm *process_memory(struct process_table *table, struct process_use **owner,
 				 struct simhca_context *context, pid_t pid)
 {
@@ -211,10 +221,17 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 	DL_FOREACH (*owner, use)
 		if (use->pid == pid)
 			return use->mm;
+	/* It lived when it was looked at. Nobody would see when its number is another's. */
+	if (pid > 0 && !process && processes_can_be_watched()) {
+		errno = ESRCH;
+		return NULL;
+	}
 
 	use = calloc(1, sizeof(*use));
-	if (!use)
+	if (!use) {
+		errno = ENOMEM;
 		return NULL;
+	}
 	use->pid = pid;
 	use->context = context;
 	use->owner = owner;
@@ -222,6 +239,7 @@ struct simhca_mm *process_memory(struct process_table *table, struct process_use
 	use->mm = simhca_context_mm(context, pid);
 	if (!use->mm) {
 		free(use);
+		errno = ENOMEM;
 		return NULL;
 	}
 	use->process = process;

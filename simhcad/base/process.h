@@ -64,7 +64,7 @@ bool process_is_used(const struct process_use *list, pid_t pid);
 
 /*
  * The memory of process pid for context, whose list is *owner. pid 0 stands for a process that
- * cannot be seen from here. NULL: out of memory.
+ * cannot be seen from here. NULL and errno: ENOMEM, or ESRCH: it has ended, though process_is_known() has just known it.
  */
 struct simhca_mm *process_memory(struct process_table *table, struct process_use **owner,
 				 struct simhca_context *context, pid_t pid);

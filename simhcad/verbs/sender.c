@@ -11,6 +11,8 @@
 /* So long pidfds stay on for who was told to send once more, whoever else sends meanwhile. */
 #define AGAIN_S 1.0
 
+static const char ended[] = "the process that has sent this has ended";
+
 /* Looking at a process whose memory is used for the first time. */
 struct look {
 	struct command_chore chore; /* first */
@@ -52,7 +54,7 @@ int sender_know(struct session *session, struct request *request, bool *reachabl
 		return 0;
 	}
 	if (look || request->gone)
-		return simhca_why(why, ESRCH, "the process that has sent this has ended");
+		return simhca_why(why, ESRCH, "%s", ended);
 	if (!session->pidfds) {
 		session_ask_for_pidfds(session, true);
 		session->said_again = true;
@@ -74,6 +76,12 @@ int sender_know(struct session *session, struct request *request, bool *reachabl
 	return -EINPROGRESS;
 }
 
+int sender_has_no_memory(struct simhca_why *why)
+{
+	return errno == ESRCH ? simhca_why(why, ESRCH, "%s", ended)
+			      : simhca_why(why, ENOMEM, "out of memory");
+}
+
 int sender_memory(struct session *session, struct request *request, struct simhca_mm **mm,
 		  struct simhca_why *why)
 {
@@ -92,5 +100,5 @@ int sender_memory(struct session *session, struct request *request, struct simhc
 	}
 	*mm = process_memory(&session->device->daemon->processes, &session->processes,
 			     session->context, request->pid);
-	return *mm ? 0 : simhca_why(why, ENOMEM, "out of memory");
+	return *mm ? 0 : sender_has_no_memory(why);
 }

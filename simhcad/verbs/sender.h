@@ -19,5 +19,7 @@ int sender_know(struct session *session, struct request *request, bool *reachabl
 /* The memory of the request's sender. 0 or a negative errno, as above. */
 int sender_memory(struct session *session, struct request *request, struct simhca_mm **mm,
 		  struct simhca_why *why);
+/* After process_memory() has failed, with its errno. */
+int sender_has_no_memory(struct simhca_why *why);
 
 #endif

@@ -162,7 +162,7 @@ HANDLER(open_context)
 		 */
 		if (!ret &&
 		    !process_memory(processes, &session->processes, session->context, request->pid))
-			ret = simhca_why(why, ENOMEM, "out of memory");
+			ret = sender_has_no_memory(why);
 		if (ret) {
 			process_forget_unused(processes, request->pid);
 			return ret;
