@@ -9,6 +9,11 @@
 
 #define PAGE 4096u /* bytes; of larger ones the address is exact */
 
+/* Since Linux 4.7; libc's headers may not have it. */
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
+
 /* A handler may look at it in a thread that never has: memory for it must be there already. */
 #define OF_THIS_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 
@@ -19,6 +24,8 @@ struct guarded {
 
 OF_THIS_THREAD struct guarded *volatile under_way; /* NULL: the thread makes no access */
 OF_THIS_THREAD bool signal_comes; /* the thread did not block the signal when it was looked */
+
+OF_THIS_THREAD stack_t taken; /* what the thread had for signals when one ended its access */
 
 static struct sigaction others; /* what was there before ours; constant once ours is there */
 
@@ -70,6 +77,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 	under_way = NULL;
 	/* Who has called us may be a handler of the program's, or a sanitizer's, that blocks what it likes. */
 	pthread_sigmask(SIG_SETMASK, &interrupted->uc_sigmask, NULL);
+	taken = interrupted->uc_stack;
 	siglongjmp(guarded->end, 1);
 }
 
@@ -114,8 +122,12 @@ bool simhca_guard_access(const struct simhca_guarded *access)
 
 	if (!signal_comes && !look_for_signal())
 		return false;
-	if (sigsetjmp(guarded.end, 0))
+	if (sigsetjmp(guarded.end, 0)) {
+		/* The end of the handler would do so; not before the jump, as that stack is in use until then. */
+		if ((unsigned int)taken.ss_flags & SS_AUTODISARM)
+			sigaltstack(&taken, NULL);
 		return false;
+	}
 	under_way = &guarded;
 	access->run(access->arg);
 	under_way = NULL;

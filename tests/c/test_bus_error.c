@@ -13,6 +13,11 @@
 #include "harness.h"
 
 #define PAGE 4096u
+#define STACK (64u << 10) /* bytes */
+
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
 
 /* Two pages, of which the file has the first one only. */
 static char *half_there(void)
@@ -187,6 +192,23 @@ static int a_later_handler_that_passes_on(char *memory)
 	return 0;
 }
 
+/* A stack that the kernel takes away as it delivers a signal there, and gives back at the end of the handler. */
+static int a_stack_of_its_own(char *memory)
+{
+	stack_t stack = { .ss_sp = malloc(STACK), .ss_size = STACK }, after;
+
+	stack.ss_flags = (int)SS_AUTODISARM;
+	if (!stack.ss_sp || sigaltstack(&stack, NULL) || !simhca_bus_errors_are_caught())
+		return 10;
+	if (add_one_to(memory + PAGE) || add_one_to(memory + PAGE) || !add_one_to(memory))
+		return 11;
+	sigaltstack(NULL, &after);
+	return after.ss_sp == stack.ss_sp && after.ss_size == STACK &&
+			       after.ss_flags == stack.ss_flags
+		       ? 0
+		       : 12;
+}
+
 static int a_blocked_signal(char *memory)
 {
 	sigset_t bus;
@@ -220,6 +242,7 @@ static void each_scene(void **state)
 		{ an_access_that_is_interrupted, 3, 0 },
 		{ a_later_handler, 0, 0 },
 		{ a_later_handler_that_passes_on, 0, 0 },
+		{ a_stack_of_its_own, 0, 0 },
 		{ a_blocked_signal, 0, 0 },
 	};
 
