@@ -590,8 +590,8 @@ static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct s
 	return queue_request(&event);
 }
 
-static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
-		       const struct simhca_cm_sidr_req *req)
+static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
+			 const struct simhca_cm_sidr_req *req)
 {
 	struct rdma_ucm_ud_param *ud;
 	struct cma_id *listener, *id;
@@ -613,6 +613,15 @@ static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
 	ud->private_data_len = (uint8_t)(sizeof(req->private_data) - header);
 	memcpy(ud->private_data, req->private_data + header, ud->private_data_len);
 	return queue_request(&event);
+}
+
+/* A REQ that nobody has room for is repeated; a SIDR_REQ is refused, as by Linux. */
+static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
+		       const struct simhca_cm_sidr_req *req)
+{
+	int ret = take_sidr_req(port, cm, req);
+
+	return ret < 0 ? SIMHCA_CM_SIDR_REJECT : ret;
 }
 
 int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_event *event)

@@ -16,8 +16,8 @@ import pytest
 
 from rdma_cm import (
     ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, QPNS, REJECTED, TCP,
-    UDP, USER, CREATE_ID, DESTROY_ID, GET_OPTION, INIT_QP_ATTR, MIGRATE_ID, RESOLVE_ROUTE,
-    SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, listener, other, refused)
+    UDP, UNREACHABLE, USER, CREATE_ID, DESTROY_ID, GET_OPTION, INIT_QP_ATTR, MIGRATE_ID,
+    RESOLVE_ROUTE, SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, listener, other, refused)
 
 pytestmark = pytest.mark.addresses
 
@@ -111,6 +111,17 @@ def test_backlog(channel, other):
         other.connect(client, next(QPNS))
     assert [channel.event()[0] for _ in range(2)] == [CONNECT_REQUEST] * 2
     assert not channel.readable(0.2) and not other.readable()
+
+
+def test_backlog_of_datagrams(channel, other):
+    """Who asks for a QP beyond it is refused at once, as by Linux: 2 is IB_SIDR_REJECT."""
+    _, port = listener(channel, 1, UDP)
+    clients = [other.create(UDP, uid=10 + i) for i in range(2)]
+    for client in clients:
+        other.resolve(client, port)
+        other.connect(client, next(QPNS))
+    assert other.readable(1) and other.event()[:3] == (UNREACHABLE, clients[1], 2)
+    assert channel.event()[0] == CONNECT_REQUEST and not channel.readable()
 
 
 def test_unfetched_requests_go(channel, other):
