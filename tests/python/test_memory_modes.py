@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from programs import SIMHCA, compiled, forbid_process_vm, private, private_tests
+from programs import PROCESS_VM, SIMHCA, compiled, private, private_tests
 
 FILES = ['test_operations.py', 'test_rights.py', 'test_srq.py', 'test_ud.py', 'test_mr.py',
          'test_fork.py', 'test_threads.py', 'test_fast_reg.py']
@@ -34,14 +34,14 @@ def test_modes():
     assert memory_of_a_client() == 'process_vm'
     assert memory_of_a_client('--memory', 'agent') == 'agent'
     assert memory_of_a_client('--memory', 'process_vm') == 'process_vm'
-    assert memory_of_a_client(preexec_fn=forbid_process_vm) == 'agent'
+    assert memory_of_a_client(forbidden=PROCESS_VM) == 'agent'
 
 
 def test_refused_and_no_way_round():
     """With process_vm asked for, and refused by the kernel, a client hears of it in some way."""
     code = 'from pyverbs.device import Context; Context(name="simhca0")'
     done = private([sys.executable, '-c', code], '--memory', 'process_vm',
-                   preexec_fn=forbid_process_vm)
+                   forbidden=PROCESS_VM)
     assert done.returncode != 0
 
 
@@ -66,4 +66,4 @@ def test_kernel_refuses():
     The kernel refuses process_vm_readv and process_vm_writev, as it does in many containers. What
     comes of that is the agent (test_modes), as above: in children too.
     """
-    private_tests('test_fork.py', '-k', LESS, preexec_fn=forbid_process_vm)
+    private_tests('test_fork.py', '-k', LESS, forbidden=PROCESS_VM)

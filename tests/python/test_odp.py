@@ -20,7 +20,7 @@ from pyverbs.wr import SGE
 
 from harness import (CMP_SWP, FETCH_ADD, FULL, HUGE_PAGE, PAGE, READ, SEND, SEND_IMM, SUCCESS, WRITE,
                      WRITE_IMM, Side, a_place, connect, eventually, poll, poll_error, poll_ok)
-from programs import SIMHCA, forbid_system_call, free_huge_pages, outside, private_tests
+from programs import SIMHCA, free_huge_pages, outside, private_tests
 
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
 PAGES = 64
@@ -371,9 +371,9 @@ def test_counters(paging_pair):
 
 @pytest.mark.time_limit(200)
 @pytest.mark.parametrize('options, forbidden', [
-    (('--daemon-option', 'odp-invalidation=checks'), None), ((), 'userfaultfd'),
-    (('--memory', 'agent'), None), (('--daemon-option', 'fault-latency=300'), None)])
+    (('--daemon-option', 'odp-invalidation=checks'), ()), ((), ('userfaultfd',)),
+    (('--memory', 'agent'), ()), (('--daemon-option', 'fault-latency=300'), ())])
 def test_other_devices(options, forbidden):
     """All of the above on other kinds of device."""
     private_tests('test_odp.py', '-k', 'not other_devices', options=options,
-                  preexec_fn=(lambda: forbid_system_call(forbidden)) if forbidden else None)
+                  forbidden=forbidden)

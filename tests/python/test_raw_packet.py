@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from programs import forbid_process_vm, private, run_c
+from programs import PROCESS_VM, private, run_c
 
 pytestmark = pytest.mark.addresses
 
@@ -64,7 +64,7 @@ def test_on_infiniband(program, device):
 def test_memory_behind_an_agent(program):
     """Frames from and to processes whose memory the daemon cannot reach."""
     for what in ('extended', 'rss'):
-        done = private([program, what], preexec_fn=forbid_process_vm)
+        done = private([program, what], forbidden=PROCESS_VM)
         assert done.returncode == 0, done.stderr
 
 
