@@ -192,6 +192,7 @@ static int a_later_handler_that_passes_on(char *memory)
 	return 0;
 }
 
+#ifndef __SANITIZE_ADDRESS__
 /* A stack that the kernel takes away as it delivers a signal there, and gives back at the end of the handler. */
 static int a_stack_of_its_own(char *memory)
 {
@@ -208,6 +209,7 @@ static int a_stack_of_its_own(char *memory)
 		       ? 0
 		       : 12;
 }
+#endif
 
 static int a_blocked_signal(char *memory)
 {
@@ -242,7 +244,9 @@ static void each_scene(void **state)
 		{ an_access_that_is_interrupted, 3, 0 },
 		{ a_later_handler, 0, 0 },
 		{ a_later_handler_that_passes_on, 0, 0 },
+#ifndef __SANITIZE_ADDRESS__ /* it cannot see that stack in the handler, and reports that it ignores the jump */
 		{ a_stack_of_its_own, 0, 0 },
+#endif
 		{ a_blocked_signal, 0, 0 },
 	};
 
