@@ -66,7 +66,7 @@ static void one_that_lives(void **state)
 	assert_true(simhca_mm_known_gone(mm));
 }
 
-/* Its number may be another process's soon, and nobody would see that. */
+/* Nobody would see when its number is another process's. */
 static void one_that_ends_just_then(void **state)
 {
 	struct fixture *f = *state;

@@ -226,29 +226,49 @@ static void be_the_peer(struct meeting *meeting)
 	exit(0);
 }
 
-/* The QP and the CQ that a peer had get other memory when the QP is reset, for which no descriptor is left. */
-TEST(what_a_peer_had)
+static struct meeting *make_meeting(void)
 {
 	struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE,
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(meeting != MAP_FAILED);
+	return meeting;
+}
+
+/* be() does not return. */
+static pid_t start_peer(void (*be)(struct meeting *meeting), struct meeting *meeting)
+{
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (!child)
+		be(meeting);
+	return child;
+}
+
+static void connect_to_peer(struct meeting *meeting, struct ibv_cq **cq, struct ibv_qp **qp)
+{
+	*cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	CHECK(*cq);
+	*qp = make_qp(pd, *cq, IBV_QPT_RC);
+	start_qp(*qp, await(&meeting->qpn[1]));
+	meeting->rkey = mr->rkey;
+	meeting->qpn[0] = (*qp)->qp_num;
+}
+
+/* The QP and the CQ that a peer had get other memory when the QP is reset, for which no descriptor is left. */
+TEST(what_a_peer_had)
+{
+	struct meeting *meeting = make_meeting();
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	int status;
 	pid_t child;
 
-	CHECK(meeting != MAP_FAILED);
-	child = fork();
-	CHECK(child >= 0);
-	if (!child)
-		be_the_peer(meeting);
+	child = start_peer(be_the_peer, meeting);
 	begin();
-	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
-	CHECK(cq);
-	qp = make_qp(pd, cq, IBV_QPT_RC);
-	start_qp(qp, await(&meeting->qpn[1]));
-	meeting->rkey = mr->rkey;
-	meeting->qpn[0] = qp->qp_num;
+	connect_to_peer(meeting, &cq, &qp);
 	await(&meeting->has_written);
 	/* What another context of the process needs is there, too. */
 	connect_on(cq);
@@ -320,25 +340,15 @@ static void be_a_closing_peer(struct meeting *meeting)
 /* A program may close what it does not know: nothing is written to what has these numbers then, or closed. */
 TEST(closed_by_the_program)
 {
-	struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE,
-				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct meeting *meeting = make_meeting();
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	int status;
 	pid_t child;
 
-	CHECK(meeting != MAP_FAILED);
-	child = fork();
-	CHECK(child >= 0);
-	if (!child)
-		be_a_closing_peer(meeting);
+	child = start_peer(be_a_closing_peer, meeting);
 	begin();
-	cq = ibv_create_cq(context, 8, NULL, NULL, 0);
-	CHECK(cq);
-	qp = make_qp(pd, cq, IBV_QPT_RC);
-	start_qp(qp, await(&meeting->qpn[1]));
-	meeting->rkey = mr->rkey;
-	meeting->qpn[0] = qp->qp_num;
+	connect_to_peer(meeting, &cq, &qp);
 	CHECK(waitpid(child, &status, 0) == child && !status);
 	CHECK(bytes[64] == 'c');
 }
