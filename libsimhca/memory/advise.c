@@ -8,6 +8,7 @@
 
 #include "advise.h"
 #include "core/context.h"
+#include "core/mpt.h"
 #include "key.h"
 #include "paging/line.h"
 #include "paging/odp.h"
@@ -48,7 +49,7 @@ static struct simhca_odp *find_region(struct simhca_context *context,
 				    sge->lkey);
 		return NULL;
 	}
-	if (simhca_key_range(mpt, sge->addr, sge->length, &offset) != SIMHCA_REASON_NONE) {
+	if (simhca_mpt_check_range(mpt, sge->addr, sge->length, &offset) != SIMHCA_REASON_NONE) {
 		*error = simhca_why(why, EFAULT,
 				    "lkey 0x%08x: 0x%" PRIx64 " + %u bytes are not in the region",
 				    sge->lkey, sge->addr, sge->length);

@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "core/fabric.h"
 #include "core/lock.h"
+#include "core/mpt.h"
 #include "key.h"
 #include "mr.h"
 #include "mw.h"
@@ -154,64 +155,15 @@ static bool changes(uint32_t type)
 	return type == SIMHCA_MPT_FAST_MR || simhca_is_window(type);
 }
 
-static bool of_one_qp(uint32_t type)
+/* Anything that is not the user's may belong to a context that our guard, once narrowed, does not keep. */
+static enum simhca_reason check_user(const struct simhca_key_use *use, const struct simhca_mpt *mpt,
+				     uint32_t type, uint32_t key)
 {
-	return type == SIMHCA_MPT_MW_2A || type == SIMHCA_MPT_MW_2B;
-}
+	const struct simhca_key_user user = { .pd = use->pd,
+					      .qpn = use->qpn,
+					      .remote = use->remote };
 
-/* The reason that names the missing right; the region's or the window's side. */
-static enum simhca_reason missing_right(uint32_t type, uint32_t missing)
-{
-	bool window = simhca_is_window(type);
-
-	if (missing & SIMHCA_ACCESS_LOCAL_WRITE)
-		return SIMHCA_REASON_MR_NO_LOCAL_WRITE;
-	if (missing & SIMHCA_ACCESS_REMOTE_WRITE)
-		return window ? SIMHCA_REASON_MW_NO_REMOTE_WRITE : SIMHCA_REASON_MR_NO_REMOTE_WRITE;
-	if (missing & SIMHCA_ACCESS_REMOTE_READ)
-		return window ? SIMHCA_REASON_MW_NO_REMOTE_READ : SIMHCA_REASON_MR_NO_REMOTE_READ;
-	if (missing & SIMHCA_ACCESS_FLUSH_GLOBAL)
-		return SIMHCA_REASON_KEY_NO_FLUSH_GLOBAL;
-	if (missing & SIMHCA_ACCESS_FLUSH_PERSISTENT)
-		return SIMHCA_REASON_KEY_NO_FLUSH_PERSISTENT;
-	return window ? SIMHCA_REASON_MW_NO_REMOTE_ATOMIC : SIMHCA_REASON_MR_NO_REMOTE_ATOMIC;
-}
-
-enum simhca_reason simhca_key_range(const struct simhca_mpt *mpt, uint64_t va, uint64_t length,
-				    uint64_t *offset)
-{
-	if (length && va + length - 1 < va)
-		return SIMHCA_REASON_KEY_WRAPS;
-	if (va < mpt->iova)
-		return SIMHCA_REASON_KEY_BELOW_START;
-	*offset = va - mpt->iova;
-	if (*offset > mpt->length || mpt->length - *offset < length)
-		return SIMHCA_REASON_KEY_PAST_END;
-	return SIMHCA_REASON_NONE;
-}
-
-/*
- * Whether it is this key, and this user's to use. Needs no lock. Only if it is may the entry be
- * looked up: anything else may belong to a context that our guard, once narrowed, does not keep.
- */
-static enum simhca_reason check_owner(const struct simhca_key_use *use,
-				      const struct simhca_mpt *mpt, uint32_t type, uint32_t key)
-{
-	bool window = simhca_is_window(type);
-
-	if (atomic_load_explicit(&mpt->key, memory_order_relaxed) != key)
-		return SIMHCA_REASON_KEY_STALE;
-	if (window && !use->remote)
-		return SIMHCA_REASON_KEY_NOT_LOCAL;
-	/* A window of type 2A knows its QP alone (IBTA vol. 1, 10.6.7.2). */
-	if (type != SIMHCA_MPT_MW_2A &&
-	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != use->pd)
-		return SIMHCA_REASON_KEY_WRONG_PD;
-	if (!atomic_load_explicit(&mpt->valid, memory_order_relaxed))
-		return window ? SIMHCA_REASON_MW_NOT_BOUND : SIMHCA_REASON_MR_NOT_VALID;
-	if (of_one_qp(type) && atomic_load_explicit(&mpt->qpn, memory_order_relaxed) != use->qpn)
-		return SIMHCA_REASON_MW_OTHER_QP;
-	return SIMHCA_REASON_NONE;
+	return simhca_mpt_check_user(mpt, type, key, user);
 }
 
 /* An access to pages that are not in the region's map is to become a fault (fault.c). */
@@ -288,18 +240,15 @@ static enum simhca_reason access_entry(const struct simhca_key_use *use, struct 
 	const struct simhca_mpt *mpt = entry->mpt;
 	enum simhca_reason reason;
 	uint64_t offset = 0;
-	uint32_t missing;
 
 	if (!use->whole) {
-		reason = simhca_key_range(mpt, va, length, &offset);
+		reason = simhca_mpt_check_range(mpt, va, length, &offset);
 		if (reason != SIMHCA_REASON_NONE)
 			return reason;
 	}
-	missing = use->access & ~mpt->access;
-	if (missing)
-		return missing_right(type, missing);
-	if (!sgl)
-		return SIMHCA_REASON_NONE;
+	reason = simhca_mpt_check_rights(mpt, type, use->access);
+	if (reason != SIMHCA_REASON_NONE || !sgl)
+		return reason;
 	note_use(entry, use->access);
 	if (simhca_is_window(type))
 		note_use(entry->region, use->access);
@@ -321,7 +270,7 @@ static enum simhca_reason access_locked(const struct simhca_key_use *use, struct
 
 	if (type == SIMHCA_MPT_FREE)
 		return SIMHCA_REASON_KEY_UNKNOWN;
-	reason = check_owner(use, entry->mpt, type, key);
+	reason = check_user(use, entry->mpt, type, key);
 	if (reason == SIMHCA_REASON_NONE)
 		reason = access_entry(use, entry, type, va, length, sgl);
 	if (reason == SIMHCA_REASON_NONE && sgl) {
@@ -345,7 +294,7 @@ enum simhca_reason simhca_translate(const struct simhca_key_use *use, uint32_t k
 	if (!mpt)
 		return SIMHCA_REASON_KEY_UNKNOWN;
 	type = atomic_load_explicit(&mpt->state, memory_order_relaxed);
-	reason = check_owner(use, mpt, type, key);
+	reason = check_user(use, mpt, type, key);
 	if (reason != SIMHCA_REASON_NONE)
 		return reason;
 	entry = simhca_key_of(use->device, key);
@@ -373,7 +322,7 @@ void simhca_key_facts(const struct simhca_key_use *use, uint32_t key,
 	facts->key = atomic_load_explicit(&mpt->key, memory_order_relaxed);
 	facts->qpn = atomic_load_explicit(&mpt->qpn, memory_order_relaxed);
 	/* As in simhca_translate(): anything else may be changed, or freed, while we look. */
-	if (check_owner(use, mpt, facts->type, key) != SIMHCA_REASON_NONE)
+	if (check_user(use, mpt, facts->type, key) != SIMHCA_REASON_NONE)
 		return;
 	entry = simhca_key_of(use->device, key);
 	if (!entry)
@@ -428,15 +377,15 @@ static enum simhca_reason check_invalidate(const struct simhca_key_use *use,
 					   const struct simhca_mpt *mpt, uint32_t key)
 {
 	uint32_t type = atomic_load_explicit(&mpt->state, memory_order_relaxed);
-	struct simhca_key_use owner = { .pd = use->pd, .qpn = use->qpn, .remote = true };
+	const struct simhca_key_user user = { .pd = use->pd, .qpn = use->qpn, .remote = true };
 	enum simhca_reason reason;
 
 	if (type == SIMHCA_MPT_FREE)
 		return SIMHCA_REASON_KEY_UNKNOWN;
-	reason = check_owner(&owner, mpt, type, key);
+	reason = simhca_mpt_check_user(mpt, type, key, user);
 	/* Of a key that is the user's otherwise: ordinary regions and type 1 windows. */
 	if ((reason == SIMHCA_REASON_NONE || reason == SIMHCA_REASON_MW_NOT_BOUND) &&
-	    type != SIMHCA_MPT_FAST_MR && !of_one_qp(type))
+	    type != SIMHCA_MPT_FAST_MR && !simhca_is_of_one_qp(type))
 		return SIMHCA_REASON_INV_NOT_ALLOWED;
 	return reason;
 }

@@ -105,8 +105,5 @@ void simhca_key_destroy(struct simhca_context *context, enum simhca_object_type 
 struct simhca_mpt *simhca_mpt_find(struct simhca_device *device, uint32_t key);
 /* What stands behind an entry that was found; of a context that the guard keeps. May be NULL. */
 struct simhca_key *simhca_key_of(struct simhca_device *device, uint32_t key);
-/* Whether [va, va + length) lies inside, and how far from the start. */
-enum simhca_reason simhca_key_range(const struct simhca_mpt *mpt, uint64_t va, uint64_t length,
-				    uint64_t *offset);
 
 #endif

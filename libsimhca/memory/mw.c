@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/fabric.h"
 #include "core/gone.h"
+#include "core/mpt.h"
 #include "key.h"
 #include "mr.h"
 #include "mw.h"
@@ -139,23 +140,23 @@ static enum simhca_reason check_region(const struct simhca_key_use *use,
 				       const struct simhca_key *region,
 				       const struct simhca_send_wqe *wqe, uint64_t *offset)
 {
+	const struct simhca_key_user user = { .pd = use->pd };
 	const struct simhca_mpt *mpt = region->mpt;
+	uint32_t type = atomic_load_explicit(&mpt->state, memory_order_relaxed);
+	enum simhca_reason reason;
 
 	/* Once more, now that it cannot change: it may have been taken out. */
-	if (atomic_load_explicit(&mpt->state, memory_order_relaxed) == SIMHCA_MPT_FREE)
+	if (type == SIMHCA_MPT_FREE)
 		return SIMHCA_REASON_KEY_UNKNOWN;
-	if (mpt->key != wqe->bind.lkey)
-		return SIMHCA_REASON_KEY_STALE;
-	if (mpt->pd != use->pd)
-		return SIMHCA_REASON_KEY_WRONG_PD;
-	if (!atomic_load_explicit(&mpt->valid, memory_order_relaxed))
-		return SIMHCA_REASON_MR_NOT_VALID;
+	reason = simhca_mpt_check_user(mpt, type, wqe->bind.lkey, user);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
 	if (!(mpt->access & SIMHCA_ACCESS_MW_BIND))
 		return SIMHCA_REASON_MR_NO_MW_BIND;
 	if ((wqe->bind.access & SIMHCA_ACCESS_REMOTE_CHANGE) &&
 	    !(mpt->access & SIMHCA_ACCESS_LOCAL_WRITE))
 		return SIMHCA_REASON_BIND_NEEDS_LOCAL_WRITE;
-	return simhca_key_range(mpt, wqe->bind.addr, wqe->bind.length, offset);
+	return simhca_mpt_check_range(mpt, wqe->bind.addr, wqe->bind.length, offset);
 }
 
 /* Counts the window against the region, if it may be bound to it. */

@@ -5,11 +5,6 @@
 
 #include "key.h"
 
-static inline bool simhca_is_window(uint32_t type)
-{
-	return type == SIMHCA_MPT_MW_1 || type == SIMHCA_MPT_MW_2A || type == SIMHCA_MPT_MW_2B;
-}
-
 /* A BIND_MW. *again: the old key is void, but accesses by it are under way: to be asked again. */
 enum simhca_reason simhca_bind_mw(const struct simhca_key_use *use,
 				  const struct simhca_send_wqe *wqe, bool *again);

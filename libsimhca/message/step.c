@@ -211,8 +211,8 @@ static bool may_stay(const struct simhca_step *step, const struct simhca_step_me
 {
 	const struct simhca_cq_view *cq = &step->peer.recv_cq;
 
-	return is_send(msg) && msg->length && msg->length <= SIMHCA_SLOT_DATA &&
-	       header_bytes(msg) + msg->length <= msg->recv.sge[0].length && !msg->there.mapped &&
+	return is_send(msg) && simhca_recv_may_wait(&msg->recv, header_bytes(msg), msg->length) &&
+	       !msg->there.mapped &&
 	       (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr &&
 	       simhca_cq_has_data(cq, simhca_cq_producer(cq) + cq->data_slots / 4);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/mpt.h"
 #include "simhca-calls.h"
 #include "step_impl.h"
 
@@ -43,6 +44,7 @@ static __attribute__((noinline)) char *find_mapped(const struct simhca_step *ste
 static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va, uint64_t length,
 		       struct simhca_step_rights rights, bool *mapped)
 {
+	const struct simhca_key_user user = { .pd = rights.pd };
 	const struct simhca_mpt *mpt = simhca_mpt_of(step->device, key);
 	uint64_t offset;
 	char *base;
@@ -52,10 +54,9 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 	 * whoever deregisters it waits for the end of the step. It also acquires the other fields.
 	 */
 	if (!mpt || atomic_load(&mpt->state) != SIMHCA_MPT_MR ||
-	    atomic_load_explicit(&mpt->key, memory_order_relaxed) != key ||
-	    atomic_load_explicit(&mpt->pd, memory_order_relaxed) != rights.pd ||
-	    !atomic_load_explicit(&mpt->valid, memory_order_relaxed) || !rights.mm ||
-	    (!mpt->file && mpt->mm != rights.mm) || (rights.access & ~mpt->access))
+	    simhca_mpt_check_user(mpt, SIMHCA_MPT_MR, key, user) != SIMHCA_REASON_NONE ||
+	    !rights.mm || (!mpt->file && mpt->mm != rights.mm) ||
+	    simhca_mpt_check_rights(mpt, SIMHCA_MPT_MR, rights.access) != SIMHCA_REASON_NONE)
 		return NULL;
 	/*
 	 * seq_cst, after the guard was entered: either this load sees that only the device may write
@@ -65,8 +66,7 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 			      SIMHCA_ACCESS_REMOTE_ATOMIC)) &&
 	    atomic_load(&step->device->by_device[SIMHCA_MM_SLOT(mpt->mm)]))
 		return NULL;
-	offset = va - mpt->iova;
-	if (va < mpt->iova || offset > mpt->length || mpt->length - offset < length)
+	if (simhca_mpt_check_range(mpt, va, length, &offset) != SIMHCA_REASON_NONE)
 		return NULL;
 	*mapped = mpt->file;
 	if (!*mapped)
@@ -107,17 +107,11 @@ bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_s
 	return !length;
 }
 
-static uint32_t right_for(const struct simhca_step_message *msg)
-{
-	if (msg->packet.op == SIMHCA_PKT_READ)
-		return SIMHCA_ACCESS_REMOTE_READ;
-	return simhca_step_fetches(msg) ? SIMHCA_ACCESS_REMOTE_ATOMIC : SIMHCA_ACCESS_REMOTE_WRITE;
-}
-
 int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_qpc *peer = step->peer.qpc;
-	const struct simhca_step_rights rights = { peer->pd, step->peer.mm, right_for(msg), false,
+	const struct simhca_step_rights rights = { peer->pd, step->peer.mm,
+						   simhca_rights_for(&msg->packet), false,
 						   simhca_step_is_atomic(msg) };
 
 	if (!(peer->access & rights.access) ||

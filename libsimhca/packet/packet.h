@@ -91,6 +91,29 @@ static inline bool simhca_is_response(enum simhca_packet_op op)
 	return op >= SIMHCA_PKT_ACK;
 }
 
+/* The rights that a request needs, of the QP and of the key that it names (IBTA vol. 1, 9.7.4.1.5, A19). */
+static inline uint32_t simhca_rights_for(const struct simhca_packet *packet)
+{
+	switch (packet->op) {
+	case SIMHCA_PKT_WRITE:
+	case SIMHCA_PKT_ATOMIC_WRITE:
+		return SIMHCA_ACCESS_REMOTE_WRITE;
+	case SIMHCA_PKT_READ:
+		return SIMHCA_ACCESS_REMOTE_READ;
+	case SIMHCA_PKT_COMPARE_SWAP:
+	case SIMHCA_PKT_FETCH_ADD:
+		return SIMHCA_ACCESS_REMOTE_ATOMIC;
+	case SIMHCA_PKT_FLUSH:
+		return (packet->flush_placement & SIMHCA_FLUSH_GLOBAL ? SIMHCA_ACCESS_FLUSH_GLOBAL
+								      : 0) |
+		       (packet->flush_placement & SIMHCA_FLUSH_PERSISTENT
+				? SIMHCA_ACCESS_FLUSH_PERSISTENT
+				: 0);
+	default: /* it names no memory */
+		return 0;
+	}
+}
+
 /* relaxed: it may change meanwhile, and a datagram has one or the other. */
 static inline uint32_t simhca_qkey(const struct simhca_qpc *qpc)
 {

@@ -194,8 +194,7 @@ bool simhca_memory_write(struct simhca_request *request, enum simhca_memory memo
 			 const struct simhca_sgl *target, const struct simhca_sgl *source,
 			 uint64_t length);
 /* An rkey's memory, for a one-sided operation; sgl NULL: only checked. */
-bool simhca_memory_remote(struct simhca_request *request, uint64_t length, uint32_t right,
-			  struct simhca_sgl *sgl);
+bool simhca_memory_remote(struct simhca_request *request, uint64_t length, struct simhca_sgl *sgl);
 
 /* ---------------------------------------------------------------- responder_complete.c */
 

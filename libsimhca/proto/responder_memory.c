@@ -104,8 +104,7 @@ bool simhca_memory_write(struct simhca_request *request, enum simhca_memory memo
 	return may_go_on(request, SIMHCA_RESPONDER_WRITE, reach, memory, reason);
 }
 
-bool simhca_memory_remote(struct simhca_request *request, uint64_t length, uint32_t right,
-			  struct simhca_sgl *sgl)
+bool simhca_memory_remote(struct simhca_request *request, uint64_t length, struct simhca_sgl *sgl)
 {
 	struct simhca_qp *qp = request->qp;
 	const struct simhca_packet *packet = request->packet;
@@ -114,7 +113,7 @@ bool simhca_memory_remote(struct simhca_request *request, uint64_t length, uint3
 		.device = qp->device,
 		.pd = qp->responder.key_pd,
 		.qpn = qp->qpn,
-		.access = right,
+		.access = simhca_rights_for(packet),
 		.remote = true,
 		.flush = packet->op == SIMHCA_PKT_FLUSH,
 		.whole = packet->op == SIMHCA_PKT_FLUSH &&

@@ -11,12 +11,26 @@
 
 #define LATER_NS (20u * 1000u)
 
-/* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
-static bool qp_grants(struct simhca_request *request, uint32_t right, enum simhca_reason without)
+static enum simhca_reason without(uint32_t right)
 {
-	if (request->qp->qpc->access & right)
+	if (right & SIMHCA_ACCESS_REMOTE_WRITE)
+		return SIMHCA_REASON_QP_NO_REMOTE_WRITE;
+	if (right & SIMHCA_ACCESS_REMOTE_READ)
+		return SIMHCA_REASON_QP_NO_REMOTE_READ;
+	if (right & SIMHCA_ACCESS_REMOTE_ATOMIC)
+		return SIMHCA_REASON_QP_NO_REMOTE_ATOMIC;
+	return right & SIMHCA_ACCESS_FLUSH_GLOBAL ? SIMHCA_REASON_QP_NO_FLUSH_GLOBAL
+						  : SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT;
+}
+
+/* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
+static bool qp_grants(struct simhca_request *request)
+{
+	uint32_t missing = simhca_rights_for(request->packet) & ~request->qp->qpc->access;
+
+	if (!missing)
 		return true;
-	simhca_refuse_invalid(request, without);
+	simhca_refuse_invalid(request, without(missing));
 	return false;
 }
 
@@ -27,7 +41,7 @@ bool simhca_execute_write(struct simhca_request *request)
 	struct simhca_sgl target;
 
 	target.count = 0;
-	if (!qp_grants(request, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE))
+	if (!qp_grants(request))
 		return false;
 	if (packet->first) {
 		qp->resp.va = packet->va;
@@ -41,9 +55,9 @@ bool simhca_execute_write(struct simhca_request *request)
 	/* The first packet's RETH speaks for the whole message: no byte is placed if it is wrong.
 	 */
 	if (packet->first && !packet->last &&
-	    !simhca_memory_remote(request, packet->dma_length, SIMHCA_ACCESS_REMOTE_WRITE, NULL))
+	    !simhca_memory_remote(request, packet->dma_length, NULL))
 		return false;
-	if (!simhca_memory_remote(request, packet->length, SIMHCA_ACCESS_REMOTE_WRITE, &target))
+	if (!simhca_memory_remote(request, packet->length, &target))
 		return false;
 	if (packet->has_imm && !simhca_recv_need(request))
 		return false;
@@ -87,7 +101,7 @@ bool simhca_read_respond(struct simhca_request *request)
 	struct simhca_handover handover;
 
 	source.count = 0;
-	if (!simhca_memory_remote(request, length, SIMHCA_ACCESS_REMOTE_READ, &source) ||
+	if (!simhca_memory_remote(request, length, &source) ||
 	    simhca_memory_is_elsewhere(request, &source) ||
 	    !simhca_memory_is_there(request, SIMHCA_RESPONDER_READ, &source))
 		return false;
@@ -114,13 +128,11 @@ bool simhca_read_respond(struct simhca_request *request)
 
 bool simhca_execute_read(struct simhca_request *request)
 {
-	if (!qp_grants(request, SIMHCA_ACCESS_REMOTE_READ, SIMHCA_REASON_QP_NO_REMOTE_READ) ||
-	    !grants_responses(request))
+	if (!qp_grants(request) || !grants_responses(request))
 		return false;
 	/* All of it, so that a bad range yields nothing at all. */
 	return (request->packet->dma_length <= simhca_qp_slice(request->qp) ||
-		simhca_memory_remote(request, request->packet->dma_length,
-				     SIMHCA_ACCESS_REMOTE_READ, NULL)) &&
+		simhca_memory_remote(request, request->packet->dma_length, NULL)) &&
 	       simhca_read_respond(request);
 }
 
@@ -136,15 +148,14 @@ static void not_yet(struct simhca_request *request)
 }
 
 /* The 8 bytes at packet->va that an atomic or an atomic write is about. */
-static bool atomic_target(struct simhca_request *request, uint32_t access,
-			  struct simhca_sgl *target)
+static bool atomic_target(struct simhca_request *request, struct simhca_sgl *target)
 {
 	target->count = 0;
 	if (request->packet->va & 7) {
 		simhca_refuse_invalid(request, SIMHCA_REASON_ATOMIC_UNALIGNED);
 		return false;
 	}
-	if (!simhca_memory_remote(request, 8, access, target) ||
+	if (!simhca_memory_remote(request, 8, target) ||
 	    simhca_memory_is_elsewhere(request, target))
 		return false;
 	if (target->count != 1) { /* a zero-based window that starts just before a page does */
@@ -183,9 +194,7 @@ bool simhca_execute_atomic_write(struct simhca_request *request)
 	enum simhca_reason reason;
 	uint64_t old;
 
-	if (!qp_grants(request, SIMHCA_ACCESS_REMOTE_WRITE, SIMHCA_REASON_QP_NO_REMOTE_WRITE) ||
-	    !grants_responses(request) ||
-	    !atomic_target(request, SIMHCA_ACCESS_REMOTE_WRITE, &target))
+	if (!qp_grants(request) || !grants_responses(request) || !atomic_target(request, &target))
 		return false;
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
@@ -201,9 +210,7 @@ bool simhca_execute_atomic(struct simhca_request *request)
 {
 	struct simhca_sgl target;
 
-	return qp_grants(request, SIMHCA_ACCESS_REMOTE_ATOMIC, SIMHCA_REASON_QP_NO_REMOTE_ATOMIC) &&
-	       grants_responses(request) &&
-	       atomic_target(request, SIMHCA_ACCESS_REMOTE_ATOMIC, &target) &&
+	return qp_grants(request) && grants_responses(request) && atomic_target(request, &target) &&
 	       change(request, &target, &request->packet->atomic, &request->atomic_old);
 }
 
@@ -214,20 +221,6 @@ bool simhca_execute_atomic(struct simhca_request *request)
  */
 bool simhca_execute_flush(struct simhca_request *request)
 {
-	const struct simhca_packet *packet = request->packet;
-	uint32_t rights = 0;
-
-	if (packet->flush_placement & SIMHCA_FLUSH_GLOBAL)
-		rights |= SIMHCA_ACCESS_FLUSH_GLOBAL;
-	if (packet->flush_placement & SIMHCA_FLUSH_PERSISTENT)
-		rights |= SIMHCA_ACCESS_FLUSH_PERSISTENT;
-	if ((rights & SIMHCA_ACCESS_FLUSH_GLOBAL) &&
-	    !qp_grants(request, SIMHCA_ACCESS_FLUSH_GLOBAL, SIMHCA_REASON_QP_NO_FLUSH_GLOBAL))
-		return false;
-	if ((rights & SIMHCA_ACCESS_FLUSH_PERSISTENT) &&
-	    !qp_grants(request, SIMHCA_ACCESS_FLUSH_PERSISTENT,
-		       SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT))
-		return false;
-	return grants_responses(request) &&
-	       simhca_memory_remote(request, packet->dma_length, rights, NULL);
+	return qp_grants(request) && grants_responses(request) &&
+	       simhca_memory_remote(request, request->packet->dma_length, NULL);
 }

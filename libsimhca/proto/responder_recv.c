@@ -48,10 +48,10 @@ static bool fits_slot(const struct simhca_qp *qp, const struct simhca_packet *pa
 
 	/* Who counts its receives may look at their data without a poll. */
 	return qp->slot_data && !qp->comp_cntr[SIMHCA_COUNTS_RECV] && packet->first &&
-	       packet->last && packet->length && packet->length <= SIMHCA_SLOT_DATA &&
-	       packet->length <= recv->sge[0].length && target->count == 1 &&
-	       seg->addr == recv->sge[0].addr && !seg->odp && !seg->mm->mapping &&
-	       seg->mm->pid == qp->context->pid && is_ordinary(qp, recv->sge[0].lkey);
+	       packet->last && simhca_recv_may_wait(recv, 0, packet->length) &&
+	       target->count == 1 && seg->addr == recv->sge[0].addr && !seg->odp &&
+	       !seg->mm->mapping && seg->mm->pid == qp->context->pid &&
+	       is_ordinary(qp, recv->sge[0].lkey);
 }
 
 bool simhca_recv_place(struct simhca_request *request, const struct simhca_sgl *payload,

@@ -54,6 +54,16 @@ static inline void simhca_recv_save(char *copy, const struct simhca_recv *recv)
 	memcpy(copy + sizeof(wqe), recv->sge, recv->num_sge * sizeof(recv->sge[0]));
 }
 
+/*
+ * Whether a message that has come whole may wait, in the receive's slot or beside the CQ, until the program
+ * polls: it is short, and fits into the first SGE behind so many bytes.
+ */
+static inline bool simhca_recv_may_wait(const struct simhca_recv *recv, uint64_t behind,
+					uint64_t length)
+{
+	return length && length <= SIMHCA_SLOT_DATA && behind + length <= recv->sge[0].length;
+}
+
 /* The oldest WQE is that of *head, which others may take meanwhile. */
 static inline enum simhca_consume simhca_recv_look(const struct simhca_srq_view *queue,
 						   uint64_t *head, struct simhca_recv *recv)
