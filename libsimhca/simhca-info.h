@@ -142,9 +142,12 @@ struct simhca_qp_info {
 };
 bool simhca_next_qp(const struct simhca_context *context, uint32_t *handle,
 		    struct simhca_qp_info *info);
-/* How many receives were posted to the queue that the context's QP of this number takes from, since
- * it was created or reset. False: it has no such QP. */
-bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t *posted);
+/*
+ * How many receives were posted to the queue that the context's QP of this number takes from, since it
+ * was created or reset; by an XRC target, to the context's XRC SRQ. False: it has no such QP or SRQ.
+ */
+bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t srqn,
+			   uint32_t *posted);
 /* The argument of the context that has this QP. NULL: there is none, or many may have it (XRC). */
 void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn);
 struct simhca_mr_info {

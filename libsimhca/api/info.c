@@ -224,14 +224,6 @@ static bool name_send(const struct simhca_qp *qp, uint32_t index, enum simhca_in
 	return true;
 }
 
-/* An XRC SRQ; NULL: none has that number. */
-static struct simhca_srq *srq_of_number(const struct simhca_device *device, uint32_t srqn)
-{
-	struct simhca_srq *srq = atomic_load(&device->srqs[SIMHCA_SRQN_SLOT(srqn)]);
-
-	return srq && srq->srqn == srqn ? srq : NULL;
-}
-
 /* Its oldest request waits for a receive of the peer's, however long that takes. */
 static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in_vain)
 {
@@ -252,7 +244,7 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 	if (!peer || peer->type != (xrc ? SIMHCA_QPT_XRC_RECV : qp->type) ||
 	    !name_send(qp, req.oldest, SIMHCA_NO_RECEIVE, in_vain, &send))
 		return false;
-	srq = xrc ? srq_of_number(peer->device, send.wqe.srqn) : peer->srq;
+	srq = xrc ? simhca_xrc_srq(peer->device, send.wqe.srqn) : peer->srq;
 	if ((xrc && !srq) || (!srq && !peer->context) ||
 	    (srq ? receives_of_srq(srq) : receives_of(peer)))
 		return false;
@@ -514,11 +506,22 @@ void simhca_context_past(const struct simhca_context *context, struct simhca_usa
 	*sum = context->past;
 }
 
-bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t *posted)
+bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t srqn,
+			   uint32_t *posted)
 {
 	const struct simhca_qp *qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+	const struct simhca_srq *srq;
 
-	if (!qp || qp->qpn != qpn || qp->context != context)
+	if (!qp || qp->qpn != qpn)
+		return false;
+	if (qp->type == SIMHCA_QPT_XRC_RECV) {
+		srq = simhca_xrc_srq(context->device, srqn);
+		if (!srq || srq->context != context)
+			return false;
+		*posted = simhca_srq_posted(&srq->view);
+		return true;
+	}
+	if (qp->context != context)
 		return false;
 	*posted = simhca_posted_receives(qp);
 	return true;

@@ -86,18 +86,25 @@ static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
 	}
 }
 
-/* The peer's queue, if the peer is one of this fabric's. */
-static void find_empty(const struct simhca_qp *qp, struct simhca_failure *failure)
+/* The peer's queue, if the peer is one of this fabric's; by an XRC target, the SRQ that the request names. */
+static void find_empty(const struct simhca_qp *qp, const struct simhca_send *send,
+		       struct simhca_failure *failure)
 {
 	const struct simhca_qp *peer = qp->link->peer ? qp->link->peer(qp) : NULL;
+	const struct simhca_srq *srq;
+	bool xrc;
 
-	if (failure->status != SIMHCA_WC_RNR_RETRY_EXC_ERR || !peer || !peer->context)
+	if (failure->status != SIMHCA_WC_RNR_RETRY_EXC_ERR || !peer)
 		return;
-	failure->empty.context = peer->context->id;
-	failure->empty.srqn = peer->srq ? peer->srq->srqn : 0;
-	failure->empty.limit_spent = peer->srq && peer->srq->limit_spent;
-	failure->empty.posted = simhca_posted_receives(peer);
-	failure->empty.dropped = peer->srq ? 0 : peer->dropped_receives;
+	xrc = peer->type == SIMHCA_QPT_XRC_RECV;
+	srq = xrc ? simhca_xrc_srq(peer->device, send->wqe.srqn) : peer->srq;
+	if (xrc ? !srq : !peer->context)
+		return;
+	failure->empty.context = srq ? srq->context->id : peer->context->id;
+	failure->empty.srqn = srq ? srq->srqn : 0;
+	failure->empty.limit_spent = srq && srq->limit_spent;
+	failure->empty.posted = xrc ? simhca_srq_posted(&srq->view) : simhca_posted_receives(peer);
+	failure->empty.dropped = srq ? 0 : peer->dropped_receives;
 }
 
 void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp,
@@ -126,7 +133,7 @@ void simhca_report_send(struct simhca_worker *worker, const struct simhca_qp *qp
 	}
 	find_sge(worker, qp, send->sge, send->wqe.num_sge,
 		 simhca_response_has_data(send->wqe.opcode), &failure);
-	find_empty(qp, &failure);
+	find_empty(qp, send, &failure);
 	tell(qp, &failure);
 }
 

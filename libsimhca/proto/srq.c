@@ -41,6 +41,13 @@ static void raise_limit(const struct simhca_srq *srq)
 	simhca_async_event(srq->context, srq->user_handle, srq->srqn, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
+struct simhca_srq *simhca_xrc_srq(const struct simhca_device *device, uint32_t srqn)
+{
+	struct simhca_srq *srq = atomic_load(&device->srqs[SIMHCA_SRQN_SLOT(srqn)]);
+
+	return srq && srq->srqn == srqn ? srq : NULL;
+}
+
 enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct simhca_qp *qp,
 					      bool *limit_reached)
 {

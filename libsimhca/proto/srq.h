@@ -54,6 +54,9 @@ struct simhca_srq {
 	bool withdrawn; /* likewise: nobody finds it */
 };
 
+/* An XRC SRQ, by its number; NULL: none has it. Inside a guard, or in a control function. */
+struct simhca_srq *simhca_xrc_srq(const struct simhca_device *device, uint32_t srqn);
+
 /* Consumes the next receive WQE of an SRQ for a QP: it lies in qp->recv_copy afterwards. */
 enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp *qp);
 /* Under the SRQ's lock; the limit event is the caller's to raise. */

@@ -17,14 +17,6 @@
 #include "proto/wqe.h"
 #include "xrc.h"
 
-/* Inside a guard, or in a control function. */
-static struct simhca_srq *find_srq(struct simhca_device *device, uint32_t srqn)
-{
-	struct simhca_srq *srq = atomic_load(&device->srqs[SIMHCA_SRQN_SLOT(srqn)]);
-
-	return srq && srq->srqn == srqn ? srq : NULL;
-}
-
 /*
  * The packets of a message are all for one SRQ: if a later one says otherwise it is refused. What
  * is repeated stands for itself.
@@ -38,7 +30,7 @@ static const struct simhca_context *find(struct simhca_qp *qp, const struct simh
 			qp->resp.srqn = srqn;
 		srqn = qp->resp.srqn;
 	}
-	qp->responder.srq = find_srq(qp->device, srqn);
+	qp->responder.srq = simhca_xrc_srq(qp->device, srqn);
 	if (!qp->responder.srq)
 		return NULL;
 	qp->responder.key_pd = qp->responder.srq->pd->number;
@@ -101,7 +93,7 @@ static void flush(struct simhca_qp *qp)
 	qp->resp.in_message = false;
 	/* From a control function there is no step that has looked it up. */
 	if (!srq && qp->resp.have_recv)
-		srq = find_srq(qp->device, qp->resp.srqn);
+		srq = simhca_xrc_srq(qp->device, qp->resp.srqn);
 	if (srq && qp->resp.have_recv)
 		simhca_flush_cqe(srq->cq, qp, simhca_recv_header(qp).wr_id, SIMHCA_WC_RECV,
 				 srq->srqn, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);

@@ -85,7 +85,8 @@ static void add_receives_since(const struct daemon *daemon, const struct failed 
 	uint32_t posted;
 
 	session = queue ? session_of(daemon, failed->what.empty.context) : NULL;
-	if (session && simhca_context_posted(session->context, failed->what.peer_qpn, &posted))
+	if (session && simhca_context_posted(session->context, failed->what.peer_qpn,
+					     failed->what.empty.srqn, &posted))
 		json_object_set_new(queue, "posted_since",
 				    json_integer(posted - failed->what.empty.posted));
 }

@@ -28,7 +28,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 		uint32_t posted;
 
 		/* What is posted to queues of an EFA device shows nowhere. */
-		if (!session || !simhca_context_posted(session->context, empty[i].qpn, &posted))
+		if (!session ||
+		    !simhca_context_posted(session->context, empty[i].qpn, empty[i].srqn, &posted))
 			continue;
 		can_be_seen = true;
 		if (posted != empty[i].posted)

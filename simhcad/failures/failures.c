@@ -603,6 +603,7 @@ unsigned int failures_empty(struct failures *failures, double seconds, struct fa
 			empty[count++] = (struct failures_empty){ .id = failed->id,
 								  .context = facts->context,
 								  .qpn = failed->what.peer_qpn,
+								  .srqn = facts->srqn,
 								  .posted = facts->posted };
 	}
 	pthread_mutex_unlock(&failures->lock);

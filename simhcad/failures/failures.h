@@ -78,7 +78,7 @@ void failures_woke_up(struct failures *failures, uint32_t context, const char *t
 /* A queue that a message has found empty, and when it was given up. */
 struct failures_empty {
 	uint64_t id;
-	uint32_t context, qpn;
+	uint32_t context, qpn, srqn;
 	uint32_t posted; /* receives until then */
 };
 

@@ -247,6 +247,22 @@ def test_a_late_receive():
         assert re.search(r"; the next one came after \d+ ms\n", device.tool.run(SIMHCA, "explain").stdout)
 
 
+def test_a_late_receive_of_xrc(waits):
+    """The queue is the SRQ that the request named."""
+    with Device("ethernet") as device:
+        program = device.start(waits, "given_up_xrc")
+
+        def queues():
+            return [failure["queue"] for failure in report(device) if "queue" in failure]
+
+        wait_until(lambda: [queue for queue in queues() if "next_after_s" in queue], 30, "the next one is seen")
+        queue, = queues()
+        assert queue["pid"] == program.pid and queue["posted"] == 0 and queue["posted_since"] == 1, queue
+        line = rf"  its queue:  waits\[{program.pid}\], SRQ {queue['srqn']}: 0 receives were posted until then, 1 since; the next one .*"
+        assert re.search(f"^{line}$", device.tool.run(SIMHCA, "explain").stdout, re.M), queue
+        program.kill()
+
+
 def test_a_key_that_is_gone(launcher):
     """When it went, what it was, and which key the same memory has now."""
     result = run(launcher, "old_key", "--explain")

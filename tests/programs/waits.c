@@ -274,7 +274,7 @@ static void leak(struct scene *scene)
 	}
 }
 
-static void send_to_an_empty_srq(struct scene *scene)
+static void send_to_an_empty_srq(struct scene *scene, uint8_t rnr_retry)
 {
 	struct ibv_xrcd *xrcd = open_domain(scene->context, -1, O_CREAT);
 	struct ibv_qp_init_attr_ex attr = { .qp_type = IBV_QPT_XRC_SEND,
@@ -287,17 +287,23 @@ static void send_to_an_empty_srq(struct scene *scene)
 		.wr_id = 3, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
 	};
 	struct ibv_qp *sender, *target;
+	struct ibv_recv_wr *bad;
+	struct ibv_srq *srq;
 
 	CHECK(xrcd);
 	sender = ibv_create_qp_ex(scene->context, &attr);
 	CHECK(sender);
 	target = new_target(scene->context, xrcd);
-	start_xrc(sender, target->qp_num);
+	start_xrc_with(sender, target->qp_num, rnr_retry);
 	start_xrc(target, sender->qp_num);
-	CHECK(!ibv_get_srq_num(new_srq(scene->pd, xrcd, scene->cq[0], 4),
-			       &wr.qp_type.xrc.remote_srqn));
+	srq = new_srq(scene->pd, xrcd, scene->cq[0], 4);
+	CHECK(!ibv_get_srq_num(srq, &wr.qp_type.xrc.remote_srqn));
 	CHECK(!post_send(sender, &wr));
-	poll_for_ever(scene->send_cq, NULL);
+	if (rnr_retry == 7)
+		poll_for_ever(scene->send_cq, NULL);
+	CHECK(poll_one(scene->send_cq).status == IBV_WC_RNR_RETRY_EXC_ERR);
+	CHECK(!ibv_post_srq_recv(srq, &(struct ibv_recv_wr){ .wr_id = 1 }, &bad));
+	pause();
 }
 
 /* The receives that were posted before are not there any more. */
@@ -492,8 +498,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "not_signaled") || !strcmp(how, "both_polled")) {
 		post_unsignaled(&scene);
 		poll_for_ever(scene.send_cq, !strcmp(how, "both_polled") ? scene.cq[0] : NULL);
-	} else if (!strcmp(how, "no_receive_xrc")) {
-		send_to_an_empty_srq(&scene);
+	} else if (!strcmp(how, "no_receive_xrc") || !strcmp(how, "given_up_xrc")) {
+		send_to_an_empty_srq(&scene, !strcmp(how, "given_up_xrc") ? 1 : 7);
 	} else if (!strcmp(how, "dropped_receives")) {
 		reset_the_receiver(&scene);
 	} else if (!strcmp(how, "no_peer")) {

@@ -47,7 +47,7 @@ static inline struct ibv_qp *new_target(struct ibv_context *context, struct ibv_
 	return qp;
 }
 
-static inline void start_xrc(struct ibv_qp *qp, uint32_t peer)
+static inline void start_xrc_with(struct ibv_qp *qp, uint32_t peer, uint8_t rnr_retry)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -60,7 +60,7 @@ static inline void start_xrc(struct ibv_qp *qp, uint32_t peer)
 		.min_rnr_timer = 1,
 		.timeout = 8,
 		.retry_cnt = 3,
-		.rnr_retry = 7,
+		.rnr_retry = rnr_retry,
 		.ah_attr = loopback(qp->context),
 	};
 	const bool target = qp->qp_type == IBV_QPT_XRC_RECV;
@@ -79,6 +79,11 @@ static inline void start_xrc(struct ibv_qp *qp, uint32_t peer)
 					     : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 						       IBV_QP_MAX_QP_RD_ATOMIC)));
 	CHECK(qp->state == IBV_QPS_RTS);
+}
+
+static inline void start_xrc(struct ibv_qp *qp, uint32_t peer)
+{
+	start_xrc_with(qp, peer, 7);
 }
 
 #endif
