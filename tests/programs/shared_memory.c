@@ -720,13 +720,22 @@ static bool is_locked(int fd)
 	return lock.l_type != F_UNLCK;
 }
 
+static char in_memory[] = "/dev/shm/test-locked-XXXXXX", on_disk[] = "/var/tmp/test-locked-XXXXXX";
+
+static void remove_files(void)
+{
+	unlink(in_memory);
+	unlink(on_disk);
+}
+
 /* The locks of a process end with any descriptor of the file that it closes: nobody may for it. */
 static void locks_of_files(void)
 {
-	char in_memory[] = "/dev/shm/test-locked-XXXXXX", on_disk[] = "/var/tmp/test-locked-XXXXXX";
 	const int files[] = { mkstemp(in_memory), mkstemp(on_disk), memfd_create("locked", 0) };
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
 
+	/* What does not hold ends the program. */
+	CHECK(!atexit(remove_files));
 	for (int i = 0; i < 3; i++) {
 		char *memory;
 		struct ibv_mr *mr;
@@ -741,7 +750,6 @@ static void locks_of_files(void)
 		CHECK(!ibv_dereg_mr(mr));
 		CHECK(is_locked(files[i]));
 	}
-	CHECK(!unlink(in_memory) && !unlink(on_disk));
 }
 
 /* ---------------------------------------------------------------------------------------- */
