@@ -509,10 +509,10 @@ void simhca_context_past(const struct simhca_context *context, struct simhca_usa
 bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, uint32_t srqn,
 			   uint32_t *posted)
 {
-	const struct simhca_qp *qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(qpn)]);
+	const struct simhca_qp *qp = simhca_qp_numbered(context->device, qpn);
 	const struct simhca_srq *srq;
 
-	if (!qp || qp->qpn != qpn)
+	if (!qp)
 		return false;
 	if (qp->type == SIMHCA_QPT_XRC_RECV) {
 		srq = simhca_xrc_srq(context->device, srqn);
@@ -529,9 +529,9 @@ bool simhca_context_posted(const struct simhca_context *context, uint32_t qpn, u
 
 void *simhca_qp_arg(const struct simhca_device *device, uint32_t qpn)
 {
-	const struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+	const struct simhca_qp *qp = simhca_qp_numbered(device, qpn);
 
-	if (!qp || qp->qpn != qpn || qp->type == SIMHCA_QPT_XRC_RECV)
+	if (!qp || qp->type == SIMHCA_QPT_XRC_RECV)
 		return NULL;
 	return qp->context->arg;
 }

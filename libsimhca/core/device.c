@@ -19,6 +19,7 @@
 #include "guard.h"
 #include "handles.h"
 #include "lock.h"
+#include "mtu.h"
 #include "qp_log.h"
 #include "simhca-device.h"
 #include "steps.h"
@@ -482,7 +483,7 @@ void simhca_device_set_mtu(struct simhca_device *device, uint32_t bytes)
 {
 	uint32_t mtu = IBV_MTU_256;
 
-	while (mtu < IBV_MTU_4096 && 128u << mtu < bytes)
+	while (mtu < IBV_MTU_4096 && simhca_mtu_bytes(mtu) < bytes)
 		mtu++;
 	atomic_store(&device->wire_mtu, mtu);
 	if (!device->config.efa)

@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "core/fabric.h"
+#include "core/mtu.h"
 #include "packet/packet.h"
 #include "queue/psn.h"
 #include "wire.h"
@@ -234,7 +235,7 @@ void efa_parcel_free(struct efa_parcel *parcel)
 
 uint32_t efa_wire_unit(const struct simhca_device *device)
 {
-	return (128u << atomic_load(&device->wire_mtu)) - EFA_WIRE_HEADER;
+	return simhca_mtu_bytes(atomic_load(&device->wire_mtu)) - EFA_WIRE_HEADER;
 }
 
 void efa_wire_emit(struct simhca_worker *worker, struct efa_qp *qp,

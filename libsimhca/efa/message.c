@@ -52,9 +52,7 @@ static enum efa_status find_peer(struct efa_qp *qp, struct efa_message *message,
 				   "handle's GID");
 	if (!device)
 		return EFA_STATUS_OK;
-	*peer = send->dest_qpn && send->dest_qpn <= device->config.max_qp
-			? atomic_load(&device->efa_qps[send->dest_qpn - 1])
-			: NULL;
+	*peer = efa_qp_numbered(device, send->dest_qpn);
 	return efa_judge_peer(qp->srd, message, *peer);
 }
 

@@ -165,6 +165,12 @@ struct efa_qp {
 	atomic_bool dead;
 };
 
+/* The device's QP of that number, or NULL. Inside a guard. */
+static inline struct efa_qp *efa_qp_numbered(const struct simhca_device *device, uint32_t qpn)
+{
+	return qpn && qpn <= device->config.max_qp ? atomic_load(&device->efa_qps[qpn - 1]) : NULL;
+}
+
 /* By control functions; read by who works, who may miss one, and is woken then. */
 struct efa_list {
 	void *_Atomic *items;

@@ -36,11 +36,6 @@ struct parcel_in {
 
 /* ------------------------------------------------------------------------------------ inbox */
 
-static struct efa_qp *qp_of(const struct simhca_device *device, uint32_t qpn)
-{
-	return qpn && qpn <= device->config.max_qp ? atomic_load(&device->efa_qps[qpn - 1]) : NULL;
-}
-
 static bool is_request(enum efa_wire_kind kind)
 {
 	return kind == EFA_WIRE_SEND || kind == EFA_WIRE_WRITE || kind == EFA_WIRE_READ;
@@ -76,7 +71,7 @@ static void refuse(struct simhca_device *device, const struct simhca_packet *req
 bool efa_wire_take(struct simhca_device *device, const struct simhca_packet *packet,
 		   const uint8_t *payload, const struct simhca_wire_datagram *datagram)
 {
-	struct efa_qp *qp = qp_of(device, packet->dest_qpn);
+	struct efa_qp *qp = efa_qp_numbered(device, packet->dest_qpn);
 	struct simhca_arrival *arrival;
 	struct efa_wire_header header;
 	struct simhca_efa *efa;
@@ -395,7 +390,7 @@ static struct efa_parts *put_together(struct simhca_efa *efa, const struct efa_s
 static void deliver(struct simhca_worker *worker, struct simhca_efa *efa,
 		    const struct simhca_arrival *arrival, uint64_t now)
 {
-	struct efa_qp *qp = qp_of(efa->context->device, arrival->packet.dest_qpn);
+	struct efa_qp *qp = efa_qp_numbered(efa->context->device, arrival->packet.dest_qpn);
 	struct efa_wire_header header;
 	struct efa_sender from = { .gid = arrival->packet.sgid };
 	struct parcel_in in = { .from = &from,

@@ -47,13 +47,10 @@ static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *
 static struct simhca_qp *find_qp(struct simhca_fabric *fabric, const struct simhca_target *target)
 {
 	struct simhca_device *device;
-	struct simhca_qp *qp = NULL;
 
 	for (device = fabric->devices; device && device != target->device; device = device->next)
 		;
-	if (device)
-		qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(target->qpn)]);
-	return qp && qp->qpn == target->qpn ? qp : NULL;
+	return device ? simhca_qp_numbered(device, target->qpn) : NULL;
 }
 
 static bool has_got_it(const struct simhca_frame_copies *copies, uint64_t id)

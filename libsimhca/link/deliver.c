@@ -21,6 +21,12 @@ static void forget_source(struct simhca_qp *qp)
 		qp->responder.srq = NULL;
 }
 
+/* A connected QP hears only the QP that it was connected to. */
+static bool is_from_peer(const struct simhca_qp *qp, const struct simhca_packet *packet)
+{
+	return qp->qpc->dest_qpn == packet->src_qpn && qp->link->remote == packet->remote;
+}
+
 /* The responder's turn, with a request, or to go on with a response that it owes (NULL). */
 static struct simhca_handover run_responder(struct simhca_worker *worker, struct simhca_qp *qp,
 					    const struct simhca_packet *packet, uint32_t other,
@@ -48,8 +54,8 @@ static struct simhca_handover run_responder(struct simhca_worker *worker, struct
 		if (qp->resp.owed)
 			handover = simhca_responder_continue(worker, qp);
 	} else if (qp->type != SIMHCA_QPT_UD && packet->transport != SIMHCA_QPT_RAW_PACKET &&
-		   (qp->qpc->dest_qpn != packet->src_qpn || qp->link->remote != packet->remote)) {
-		; /* a connected QP hears only the QP that it was connected to */
+		   !is_from_peer(qp, packet)) {
+		; /* it is dropped */
 	} else if (packet->payload && !simhca_payload_reached(worker, packet)) {
 		handover.outcome = SIMHCA_UNREADABLE;
 	} else {
@@ -72,7 +78,7 @@ static struct simhca_handover deliver_response(struct simhca_worker *worker, str
 		return handover;
 	simhca_guard_narrow(&worker->guard, qp->context->id, qp->context->id);
 	worker->send_of = NULL;
-	if (qp->qpc->dest_qpn == packet->src_qpn && qp->link->remote == packet->remote)
+	if (is_from_peer(qp, packet))
 		simhca_completer_run(worker, qp, packet);
 	simhca_key_release(worker, 0);
 	simhca_qp_end(qp);
@@ -127,11 +133,8 @@ struct simhca_qp *simhca_link_find(const struct simhca_device *source, const str
 	struct simhca_device *device;
 
 	for (device = source->fabric->devices; device && !peer; device = device->next) {
-		if (!simhca_link_answers_to(device, source, av))
-			continue;
-		peer = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
-		if (peer && peer->qpn != qpn)
-			peer = NULL;
+		if (simhca_link_answers_to(device, source, av))
+			peer = simhca_qp_numbered(device, qpn);
 	}
 	return peer;
 }

@@ -54,7 +54,7 @@ static void judge_request(struct simhca_worker *worker, struct simhca_qp *qp,
 	past->request_psn = packet->psn;
 	hit.peer_qpn = packet->dest_qpn;
 	hit.opcode = (int)worker->send->wqe.opcode;
-	hit.bytes = packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+	hit.bytes = simhca_request_bytes(packet);
 	/* On a wire what follows, or an adaptive retransmission, may find out sooner. */
 	if (simhca_is_reliable(qp->type) && !qp->link->remote)
 		hit.timeout = qp->qpc->timeout;

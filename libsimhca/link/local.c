@@ -46,14 +46,10 @@ static bool has_response(const struct simhca_packet *packet)
 /* Whether a message of an unreliable service has no QP that would take it. */
 static bool is_lost(const struct simhca_qp *qp, const struct simhca_qp *peer)
 {
-	uint32_t state;
-
 	if (qp->type != SIMHCA_QPT_UD && qp->type != SIMHCA_QPT_UC)
 		return false;
-	if (!peer || !simhca_link_accepts(peer->type, qp->type))
-		return true;
-	state = simhca_qp_state(peer);
-	return state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR;
+	return !peer || !simhca_link_accepts(peer->type, qp->type) ||
+	       !simhca_state_receives(simhca_qp_state(peer));
 }
 
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,

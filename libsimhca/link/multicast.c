@@ -11,14 +11,6 @@
 #include "proto/qp.h"
 #include "proto/silence.h"
 
-/* A member's QP, if it is still there. */
-static struct simhca_qp *member(struct simhca_device *device, uint32_t qpn)
-{
-	struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
-
-	return qp && qp->qpn == qpn ? qp : NULL;
-}
-
 /* To the members of one device, which are added to their number. */
 static struct simhca_handover deliver(struct simhca_worker *worker, struct simhca_device *device,
 				      const struct simhca_packet *packet, uint32_t *members)
@@ -31,7 +23,7 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 	*members += count;
 	/* One member whose memory must be waited for: the whole datagram goes by its engine. */
 	for (uint32_t i = 0; i < count && !worker->engine->config.may_block; i++) {
-		qp = member(device, qpns[i]);
+		qp = simhca_qp_numbered(device, qpns[i]);
 		if (qp && qp->context->engine->config.may_block) {
 			handover.outcome = SIMHCA_ELSEWHERE;
 			handover.engine = qp->context->engine;
@@ -42,7 +34,7 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 		struct simhca_handover one = { .outcome = SIMHCA_ACCEPTED };
 
 		simhca_guard_widen(&worker->guard);
-		qp = member(device, qpns[i]);
+		qp = simhca_qp_numbered(device, qpns[i]);
 		if (qp)
 			one = simhca_link_deliver(worker, qp, packet);
 		/* Only what concerns the sender's own memory matters to it. */

@@ -265,7 +265,7 @@ static void add_frames(struct simhca_tap_list *list, const struct simhca_packet 
 		       const uint8_t *payload, const struct simhca_wire_path *path,
 		       uint8_t traffic_class, const struct simhca_frame_facts *facts)
 {
-	uint32_t mtu = simhca_mtu_bytes(whole->mtu ? whole->mtu : 5);
+	uint32_t mtu = simhca_mtu_bytes(whole->mtu);
 	uint32_t count = simhca_psn_count(whole->length, mtu);
 
 	for (uint32_t i = 0; i < count; i++) {

@@ -7,6 +7,7 @@
 #include <endian.h>
 
 #include "core/device.h"
+#include "core/mtu.h"
 #include "subnet_impl.h"
 
 #define VENDOR_SWITCH 0x53484cu /* no IEEE number of anybody */
@@ -325,7 +326,7 @@ static uint16_t set_end(struct simhca_subnet *subnet, int node, const uint8_t *d
 	keep(&subnet->port[node], data);
 	simhca_device_set_address(subnet->config.device[node], lid, 0, sm_lid, sm_sl);
 	if (mtu >= IBV_MTU_256 && mtu <= p.attr->max_mtu)
-		simhca_device_set_mtu(subnet->config.device[node], 128u << mtu);
+		simhca_device_set_mtu(subnet->config.device[node], simhca_mtu_bytes(mtu));
 	if (data[33] >> 4 == PHYS_DISABLED)
 		state = IBV_PORT_DOWN;
 	else if (data[33] >> 4 == PHYS_POLLING && p.state == IBV_PORT_DOWN)

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "core/mtu.h"
 #include "simhca-calls.h"
 #include "step_impl.h"
 
@@ -182,7 +183,7 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 		if (!simhca_step_find_sges(step, sge, msg->wqe.num_sge, length, rights, &msg->own))
 			return SIMHCA_SLOW_MEMORY;
 	}
-	msg->psns = simhca_psn_count(msg->length, 128u << (qpc->path_mtu ? qpc->path_mtu : 5));
+	msg->psns = simhca_psn_count(msg->length, simhca_mtu_bytes(qpc->path_mtu));
 	return DONE;
 }
 

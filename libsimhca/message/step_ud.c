@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "core/mtu.h"
 #include "step_impl.h"
 
 #define DONE SIMHCA_STEP_DONE
@@ -96,7 +97,7 @@ static int check(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
 	const struct simhca_step_message *msg = &datagram->msg;
-	uint32_t state;
+	uint32_t state, mtu;
 
 	/* A datagram raises no COMM_EST, so RTR is as good as RTS. */
 	if (!simhca_step_may(step, &state) || (state != SIMHCA_QPS_RTR && state != SIMHCA_QPS_RTS))
@@ -105,9 +106,8 @@ static int check(struct datagram *datagram)
 		return SIMHCA_SLOW_WAITS;
 	if (simhca_qkey_of_send(&msg->wqe, step->qpc) != simhca_qkey(step->peer.qpc))
 		return SIMHCA_SLOW_REQUEST;
-	if (msg->length > 128u << atomic_load_explicit(&step->device->port.active_mtu,
-						       memory_order_relaxed) ||
-	    !find_source(datagram))
+	mtu = atomic_load_explicit(&step->device->port.active_mtu, memory_order_relaxed);
+	if (msg->length > simhca_mtu_bytes(mtu) || !find_source(datagram))
 		return SIMHCA_SLOW_REQUEST;
 	if (!simhca_step_has_room(&step->peer.recv_cq) ||
 	    (simhca_is_signaled(&msg->wqe, step->qpc) && !simhca_step_has_room(&step->send_cq)))

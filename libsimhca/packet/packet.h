@@ -14,8 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/mtu.h"
 #include "dma/dma.h"
 #include "queue/opcode.h"
+#include "queue/psn.h"
 #include "simhca-abi.h"
 
 /* AETH syndromes (IBTA vol. 1, 9.7.5.2.1). */
@@ -89,6 +91,19 @@ struct simhca_packet {
 static inline bool simhca_is_response(enum simhca_packet_op op)
 {
 	return op >= SIMHCA_PKT_ACK;
+}
+
+/* Bytes that a request brings, or, of a read, asks for. */
+static inline uint64_t simhca_request_bytes(const struct simhca_packet *packet)
+{
+	return packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
+}
+
+/* PSNs that a request takes: a read takes those of its responses (IBTA vol. 1, 9.7.5.1.1). */
+static inline uint32_t simhca_request_psns(const struct simhca_packet *packet,
+					   uint32_t mtu /* enum ibv_mtu */)
+{
+	return simhca_psn_count(simhca_request_bytes(packet), simhca_mtu_bytes(mtu));
 }
 
 /* The rights that a request needs, of the QP and of the key that it names (IBTA vol. 1, 9.7.4.1.5, A19). */

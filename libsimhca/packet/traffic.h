@@ -3,6 +3,7 @@
 #ifndef LIBSIMHCA_PACKET_TRAFFIC_H
 #define LIBSIMHCA_PACKET_TRAFFIC_H
 
+#include "core/mtu.h"
 #include "packet.h"
 #include "queue/psn.h"
 
@@ -32,7 +33,7 @@ static inline struct simhca_traffic simhca_traffic_of(const struct simhca_packet
 		[SIMHCA_PKT_CNP] = 16,
 		[SIMHCA_PKT_EFA] = 0,
 	};
-	uint32_t mtu = 128u << (packet->mtu ? packet->mtu : 5);
+	uint32_t mtu = simhca_mtu_bytes(packet->mtu);
 	struct simhca_traffic traffic = { .packets = simhca_psn_count(packet->length, mtu) };
 
 	if (packet->transport == SIMHCA_QPT_RAW_PACKET)

@@ -655,10 +655,8 @@ static struct simhca_qp *told_of(struct simhca_qp *qp, uint32_t qpn)
 		peer = qp->link->peer ? qp->link->peer(qp) : NULL;
 		return peer && peer->qpc->dest_qpn == qp->qpn ? peer : NULL;
 	}
-	peer = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
-	return peer && peer->qpn == qpn &&
-			       simhca_steps_find(qp->device->fabric, &qp->fastpath.steps, qpn,
-						 &with)
+	peer = simhca_qp_numbered(qp->device, qpn);
+	return peer && simhca_steps_find(qp->device->fabric, &qp->fastpath.steps, qpn, &with)
 		       ? peer
 		       : NULL;
 }
@@ -724,11 +722,10 @@ static void leave_destinations(const struct simhca_qp *qp)
 	const struct simhca_steps *steps = &qp->fastpath.steps;
 
 	for (uint32_t i = 0; i < steps->num_with; i++) {
-		struct simhca_qp *peer =
-			atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(steps->with[i].qpn)]);
+		struct simhca_qp *peer = simhca_qp_numbered(qp->device, steps->with[i].qpn);
 
 		/* Of one that goes itself it is forgotten afterwards. */
-		if (!peer || peer->qpn != steps->with[i].qpn)
+		if (!peer)
 			continue;
 		/* It may have ended before it could say so. */
 		check_limit(peer);

@@ -426,11 +426,8 @@ static bool has_number_elsewhere(const struct simhca_device *of, uint32_t qpn)
 
 	pthread_rwlock_rdlock(&of->fabric->lock);
 	for (struct simhca_device *device = of->fabric->devices; device && !found;
-	     device = device->next) {
-		struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
-
-		found = qp && qp->qpn == qpn;
-	}
+	     device = device->next)
+		found = simhca_qp_numbered(device, qpn);
 	pthread_rwlock_unlock(&of->fabric->lock);
 	return found;
 }

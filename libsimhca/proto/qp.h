@@ -5,6 +5,7 @@
 
 #include "attach.h"
 #include "cq.h"
+#include "core/mtu.h"
 #include "core/pd.h"
 #include "core/steps.h"
 #include "engine/engine.h"
@@ -208,9 +209,18 @@ static inline uint32_t simhca_qp_state(const struct simhca_qp *qp)
 	return atomic_load_explicit(&qp->qpc->state, memory_order_seq_cst);
 }
 
-static inline uint32_t simhca_mtu_bytes(uint32_t mtu /* enum ibv_mtu */)
+/* Whether a QP in that state accepts what comes for it. */
+static inline bool simhca_state_receives(uint32_t state)
 {
-	return 128u << mtu;
+	return state >= SIMHCA_QPS_RTR && state != SIMHCA_QPS_ERR;
+}
+
+/* The device's QP of that number, or NULL. Inside a guard, or by the thread that destroys QPs. */
+static inline struct simhca_qp *simhca_qp_numbered(const struct simhca_device *device, uint32_t qpn)
+{
+	struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpn)]);
+
+	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
 /* Where a receive that came from this SRQ, or from no SRQ, completes. */
@@ -316,7 +326,7 @@ void simhca_qp_clear(struct simhca_qp *qp);
 /* Path MTU, in bytes. */
 static inline uint32_t simhca_qp_mtu(const struct simhca_qp *qp)
 {
-	return simhca_mtu_bytes(qp->qpc->path_mtu ? qp->qpc->path_mtu : 5);
+	return simhca_mtu_bytes(qp->qpc->path_mtu);
 }
 
 /* Bytes of payload that a packet brings at most. */

@@ -156,8 +156,8 @@ void simhca_qp_recover(struct simhca_qp *qp)
 	qpn = atomic_load_explicit(&mem->dest, memory_order_acquire);
 	if (__builtin_expect(!qpn, 1))
 		return;
-	dest = atomic_load(&qp->device->qps[SIMHCA_QPN_SLOT(qpn)]);
-	if (dest && dest->qpn == qpn)
+	dest = simhca_qp_numbered(qp->device, qpn);
+	if (dest)
 		recover(qp, dest);
 	/* release: a message that begins finds it recovered. */
 	atomic_store_explicit(&mem->dest, 0, memory_order_release);

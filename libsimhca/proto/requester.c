@@ -176,13 +176,6 @@ static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe
 	packet->slid = mem->port.lid; /* LMC is 0: path bits add nothing to it */
 }
 
-/* How many PSNs a packet takes: a READ request takes those of its responses. */
-static uint32_t psns_of(const struct simhca_qp *qp, const struct simhca_packet *packet)
-{
-	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
-				simhca_qp_mtu(qp));
-}
-
 /* How many PSNs may be under way now. */
 static uint32_t window_of(const struct simhca_qp *qp)
 {
@@ -201,7 +194,7 @@ static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *pa
 		quarter = QUARTER_MOST;
 	if (packet->last)
 		return true;
-	after = simhca_psn_add(packet->psn, psns_of(qp, packet));
+	after = simhca_psn_add(packet->psn, simhca_request_psns(packet, qp->qpc->path_mtu));
 	return packet->psn / quarter != after / quarter ||
 	       simhca_psn_distance(qp->req.psn_una, after) >= window;
 }
@@ -489,7 +482,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		simhca_key_release(worker, 0);
 	}
 
-	simhca_requester_sent(req, psns_of(qp, &packet));
+	simhca_requester_sent(req, simhca_request_psns(&packet, qp->qpc->path_mtu));
 	if (packet.op == SIMHCA_PKT_READ)
 		qp->requester.asked = req->psn_send;
 	*bytes += packet.op != SIMHCA_PKT_READ		  ? packet.length

@@ -237,7 +237,7 @@ struct simhca_handover simhca_responder_run(struct simhca_worker *worker, struct
 					  .kind = SIMHCA_SILENCE,
 					  .psns = simhca_request_psns(packet, packet->mtu) };
 
-	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
+	if (!simhca_state_receives(state))
 		return accepted;
 	if (qp->link->receive) {
 		qp->link->receive(&request);
@@ -277,9 +277,8 @@ struct simhca_handover simhca_responder_continue(struct simhca_worker *worker, s
 					  .packet = &rest,
 					  .kind = SIMHCA_SILENCE,
 					  .repeated = qp->resp.owed == SIMHCA_OWES_REPEATED };
-	uint32_t state = simhca_qp_state(qp);
 
-	if (state < SIMHCA_QPS_RTR || state == SIMHCA_QPS_ERR)
+	if (!simhca_state_receives(simhca_qp_state(qp)))
 		qp->resp.owed = SIMHCA_OWES_NOTHING;
 	else if (!simhca_recv_admits(&request) ||
 		 (!simhca_read_respond(&request) && request.kind != SIMHCA_NOT_ACCEPTED))

@@ -62,14 +62,6 @@ static inline void simhca_reply_not_accepted(struct simhca_request *request,
 	request->handover.reason = reason;
 }
 
-/* PSNs of a request: those of a read are the ones of its response. */
-static inline uint32_t simhca_request_psns(const struct simhca_packet *packet,
-					   uint32_t mtu /* enum ibv_mtu */)
-{
-	return simhca_psn_count(packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length,
-				simhca_mtu_bytes(mtu));
-}
-
 /* Of a responder's progress, what a packet that is done changes. */
 struct simhca_place {
 	uint32_t epsn, msn, psns_done, answers;

@@ -152,9 +152,9 @@ int simhca_open_qp(struct simhca_context *context, const struct simhca_open_qp_r
 
 	if (!domain)
 		return -ENOENT;
-	qp = atomic_load(&context->device->qps[SIMHCA_QPN_SLOT(req->qpn)]);
+	qp = simhca_qp_numbered(context->device, req->qpn);
 	/* Of others' QPs nothing is said, not even whether there is one. */
-	if (!qp || qp->qpn != req->qpn || qp->xrc.domain != domain->xrcd)
+	if (!qp || qp->xrc.domain != domain->xrcd)
 		return simhca_why(why, EINVAL, "the domain has no XRC_RECV QP 0x%06x", req->qpn);
 	return add_open(context, qp, domain, req->user_handle, &reply->handle, why);
 }

@@ -157,15 +157,6 @@ bool simhca_inbox_may_send_cnp(struct simhca_inbox *inbox, uint64_t now_ns)
 	return true;
 }
 
-/* A READ request has the PSNs of the responses that it asks for. */
-static uint32_t psns_of(const struct simhca_packet *packet, uint32_t count)
-{
-	if (packet->op != SIMHCA_PKT_READ)
-		return count;
-	return simhca_psn_count(packet->dma_length,
-				simhca_mtu_bytes(packet->mtu ? packet->mtu : IBV_MTU_4096));
-}
-
 bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_packet *packet)
 {
 	return !inbox->psn_known || simhca_psn_cmp(packet->psn, inbox->psn_next) >= 0;
@@ -174,7 +165,8 @@ bool simhca_inbox_is_new(const struct simhca_inbox *inbox, const struct simhca_p
 void simhca_inbox_sent(struct simhca_inbox *inbox, const struct simhca_packet *packet,
 		       uint32_t count)
 {
-	const uint32_t psns = psns_of(packet, count);
+	const uint32_t psns =
+		packet->op == SIMHCA_PKT_READ ? simhca_request_psns(packet, packet->mtu) : count;
 	int32_t before;
 
 	/* relaxed: numbers by themselves, which order nothing. */
@@ -219,7 +211,7 @@ static bool is_for(const struct simhca_inbox *inbox, const struct simhca_packet 
 		return false;
 	if (!inbox->connected)
 		return true;
-	if (simhca_is_response(packet->op) && packet->length > 128u << inbox->mtu)
+	if (simhca_is_response(packet->op) && packet->length > simhca_mtu_bytes(inbox->mtu))
 		return false;
 	return is_from_peer(inbox, from);
 }
@@ -301,7 +293,7 @@ bool simhca_inbox_end(struct simhca_inbox *inbox)
 static bool goes_on(const struct simhca_inbox *inbox, const struct simhca_packet *so_far,
 		    const struct simhca_arrival *next)
 {
-	uint32_t mtu = 128u << inbox->mtu;
+	uint32_t mtu = simhca_mtu_bytes(inbox->mtu);
 
 	return inbox->connected && next->packet.op == so_far->op &&
 	       next->packet.transport == so_far->transport && !so_far->last &&

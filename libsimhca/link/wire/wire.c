@@ -121,8 +121,8 @@ static bool put(struct simhca_device *device, const struct simhca_packet *packet
 		return false;
 	if (device->config.efa || packet->op == SIMHCA_PKT_EFA)
 		return put_efa(device, packet, payload, datagram);
-	qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(packet->dest_qpn)]);
-	if (!qp || qp->qpn != packet->dest_qpn || !qp->wire.inbox)
+	qp = simhca_qp_numbered(device, packet->dest_qpn);
+	if (!qp || !qp->wire.inbox)
 		return false;
 	if (packet->op == SIMHCA_PKT_CNP)
 		return notified(qp, &datagram->path);
@@ -149,9 +149,9 @@ static bool put_to_group(struct simhca_fabric *fabric, const struct simhca_packe
 		if (device->config.wire && simhca_port_is_active(device))
 			count = simhca_mcast_members(device, &datagram->path.destination, qpns);
 		for (uint32_t i = 0; i < count; i++) {
-			struct simhca_qp *qp = atomic_load(&device->qps[SIMHCA_QPN_SLOT(qpns[i])]);
+			struct simhca_qp *qp = simhca_qp_numbered(device, qpns[i]);
 
-			if (!qp || qp->qpn != qpns[i] || !qp->wire.inbox ||
+			if (!qp || !qp->wire.inbox ||
 			    !simhca_inbox_put(qp->wire.inbox, packet, payload, datagram,
 					      &wire->arrivals))
 				continue;

@@ -30,16 +30,9 @@ static uint8_t ecn_capable(const struct simhca_av *av)
 						   : av->traffic_class | SIMHCA_ECN_CAPABLE;
 }
 
-/* How many bytes it brings, or asks for. */
-static uint64_t bytes_of(const struct simhca_packet *packet)
-{
-	return packet->op == SIMHCA_PKT_READ ? packet->dma_length : packet->length;
-}
-
 static uint32_t last_psn(const struct simhca_qp *qp, const struct simhca_packet *packet)
 {
-	return simhca_psn_add(packet->psn,
-			      simhca_psn_count(bytes_of(packet), simhca_qp_mtu(qp)) - 1);
+	return simhca_psn_add(packet->psn, simhca_request_psns(packet, qp->qpc->path_mtu) - 1);
 }
 
 /* before: what is to be sent again. */
@@ -79,7 +72,8 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 		simhca_congestion_sent(congestion, last_psn(qp, packet),
 				       simhca_engine_now(qp->context->engine));
 	if (qp->type == SIMHCA_QPT_RC &&
-	    simhca_path_hole_wants_probe(simhca_inbox_path_hole(qp->wire.inbox), bytes_of(packet)))
+	    simhca_path_hole_wants_probe(simhca_inbox_path_hole(qp->wire.inbox),
+					 simhca_request_bytes(packet)))
 		send_probe(worker, qp, packet, ecn_capable(packet->av));
 	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
 				 ecn_capable(packet->av));
