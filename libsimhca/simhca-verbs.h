@@ -28,6 +28,8 @@ int simhca_alloc_mr(struct simhca_context *context, struct simhca_mm *mm,
 		    const struct simhca_alloc_mr_req *req, struct simhca_reg_mr_reply *reply,
 		    struct simhca_why *why);
 int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simhca_why *why);
+/* Whether a region lies in a file of its program's, to which nothing was moved; false if there is no such region. */
+bool simhca_mr_lies_in_file(struct simhca_context *context, uint32_t handle);
 /* With FLUSH it answers -EAGAIN until it is done, and keeps a note in the request meanwhile. */
 int simhca_advise_mr(struct simhca_context *context, struct simhca_advise_mr_req *req,
 		     struct simhca_why *why);

@@ -116,6 +116,7 @@ static int reg_file(struct simhca_context *context, struct simhca_mm *owner, int
 	region->mm = mm;
 	mm->regions++;
 	region->of_file = true;
+	region->moved = req->addr && !req->is_there;
 	region->mpt->access = req->access;
 	region->mpt->iova = req->iova;
 	region->mpt->length = req->length;

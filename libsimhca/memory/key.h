@@ -29,7 +29,9 @@ struct simhca_key {
 	uint64_t first_byte;	   /* fast-register regions: offset into the first page */
 	uint32_t *dm_users;	   /* regions of on-chip memory: its count of them */
 	bool of_file;		   /* the region's mm is its own, and maps a file */
-	struct simhca_mm *home;	   /* the process whose memory was moved into that file; or NULL */
+	struct simhca_mm
+		*home; /* the process that has that file mapped where the region is; or NULL */
+	bool moved;    /* its memory was moved into that file, which is nothing else */
 	/* What programs map (mappable.h); owner is 0 if they do not. */
 	struct {
 		int fd;

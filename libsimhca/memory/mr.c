@@ -191,7 +191,7 @@ void simhca_region_leave_file(struct simhca_context *context, struct simhca_key 
 		region->home->regions--;
 	region->mm = region->home = NULL;
 	region->mpt->home = 0;
-	region->of_file = false;
+	region->of_file = region->moved = false;
 }
 
 int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
@@ -317,6 +317,13 @@ int simhca_dereg_mr(struct simhca_context *context, uint32_t handle, struct simh
 	release_memory(context, region);
 	simhca_key_destroy(context, SIMHCA_OBJ_MR, handle, region);
 	return 0;
+}
+
+bool simhca_mr_lies_in_file(struct simhca_context *context, uint32_t handle)
+{
+	const struct simhca_key *region = simhca_object(context, SIMHCA_OBJ_MR, handle, NULL);
+
+	return region && region->of_file && !region->moved;
 }
 
 int simhca_watch_mr(struct simhca_context *context, struct simhca_mm *mm, uint32_t handle, int *fd,

@@ -31,6 +31,7 @@ struct releaser {
 	struct release batch[BATCH];
 	unsigned int batched;
 	bool stopped;
+	struct chore **gathered; /* where what is released goes instead; NULL: nowhere else */
 	ev_timer flush;
 	struct tally waiting; /* descriptors of each process that were not closed yet */
 };
@@ -136,7 +137,10 @@ void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
 	if (!size && fd < 0)
 		return;
 	if (pthread_equal(pthread_self(), releaser->main_thread)) {
-		add_to_batch(releaser, &release);
+		if (releaser->gathered)
+			append(releaser, releaser->gathered, &release);
+		else
+			add_to_batch(releaser, &release);
 		return;
 	}
 	append(releaser, &list, &release);
@@ -151,6 +155,19 @@ void releaser_close(struct releaser *releaser, const struct owner *owner, int fd
 				       .chore = { .owner = *owner, .done = has_closed },
 				       .fd = fd,
 			       });
+}
+
+void releaser_gather(struct releaser *releaser, struct chore **list)
+{
+	releaser->gathered = list;
+}
+
+void releaser_let_go(struct chore *list)
+{
+	struct chore *chore, *next;
+
+	DL_FOREACH_SAFE (list, chore, next)
+		let_go(chore);
 }
 
 struct releaser *releaser_start(struct ev_loop *loop, struct chores *chores)

@@ -15,6 +15,7 @@
 
 #include "base/program.h"
 
+struct chore;
 struct chores;
 struct releaser;
 
@@ -34,6 +35,12 @@ void releaser_take(struct releaser *releaser, void *base, uint64_t size, int fd)
  * The same for a descriptor that the owner sent; main thread only.
  */
 void releaser_close(struct releaser *releaser, const struct owner *owner, int fd);
+/*
+ * What releaser_take() is given by the main thread from here on is put into this list; NULL: no longer. Who has the
+ * list lets go of it in a chore of its own. Main thread only.
+ */
+void releaser_gather(struct releaser *releaser, struct chore **list);
+void releaser_let_go(struct chore *list);
 /*
  * So many descriptors of that process wait to be closed that it shall be asked for no more now: it
  * could have all that the daemon may hold. Main thread only.

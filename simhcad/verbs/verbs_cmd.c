@@ -300,24 +300,96 @@ HANDLER(reg_mr)
 	return ret ? ret : simhca_reg_mr(session->context, mm, req, reply->body, why);
 }
 
+/*
+ * The program's file is let go of before the answer: with whoever still has it mapped its huge pages are not free, and it
+ * cannot be sealed against writing.
+ */
+struct leaving {
+	struct command_chore chore; /* first */
+	struct chore *releases;
+	struct simhca_reg_mr_reply reply;
+};
+
+static void let_go_of_file(struct chore *chore)
+{
+	releaser_let_go(((struct leaving *)chore)->releases);
+}
+
+static void has_let_go(struct command_chore *chore)
+{
+}
+
+/* What a region of a program's file is about to be done with; NULL and 0: it does not lie in one. */
+static int begin_leaving(struct session *session, uint32_t mr, struct leaving **leaving,
+			 struct simhca_why *why)
+{
+	*leaving = NULL;
+	if (!simhca_mr_lies_in_file(session->context, mr))
+		return 0;
+	if (!session_may_start_chore(session))
+		return -EAGAIN;
+	*leaving = calloc(1, sizeof(**leaving));
+	if (!*leaving)
+		return simhca_why(why, ENOMEM, "out of memory");
+	releaser_gather(session->device->daemon->releaser, &(*leaving)->releases);
+	return 0;
+}
+
+static int end_leaving(struct session *session, struct request *request, struct leaving *leaving,
+		       int ret)
+{
+	if (!leaving)
+		return ret;
+	releaser_gather(session->device->daemon->releaser, NULL);
+	if (!leaving->releases) {
+		free(leaving);
+		return ret;
+	}
+	leaving->chore.chore.work = let_go_of_file;
+	leaving->chore.finish = has_let_go;
+	request->chore = &leaving->chore;
+	return -EINPROGRESS;
+}
+
 HANDLER(rereg_mr)
 {
+	const struct simhca_rereg_mr_req *req = request->body;
+	struct simhca_reg_mr_reply *out = reply->body;
+	struct leaving *leaving = (struct leaving *)request->chore;
 	struct simhca_mm *mm;
-	int ret = sender_memory(session, request, &mm, why);
+	int ret;
 
-	return ret ? ret : simhca_rereg_mr(session->context, mm, request->body, reply->body, why);
+	if (leaving) { /* it was registered anew before */
+		*out = leaving->reply;
+		return 0;
+	}
+	ret = sender_memory(session, request, &mm, why);
+	if (!ret)
+		ret = begin_leaving(session, req->handle, &leaving, why);
+	if (ret)
+		return ret;
+	ret = simhca_rereg_mr(session->context, mm, req, out, why);
+	if (leaving)
+		leaving->reply = *out;
+	return end_leaving(session, request, leaving, ret);
 }
 
 HANDLER(dereg_mr)
 {
 	struct lint_notes notes = { 0 };
+	struct leaving *leaving;
 	int ret;
 
+	if (request->chore) /* it was deregistered before */
+		return 0;
 	lint_mr(session, handle_of(request), &notes);
+	ret = begin_leaving(session, handle_of(request), &leaving, why);
+	if (ret)
+		return ret;
 	ret = simhca_dereg_mr(session->context, handle_of(request), why);
 	if (!ret)
 		lint_add(session, &notes);
-	return ret;
+	return end_leaving(session, request, leaving, ret);
 }
 
 HANDLER(set_userfaultfd)
@@ -417,12 +489,19 @@ HANDLER(reg_dm_mr)
 
 HANDLER(reg_dmabuf_mr)
 {
+	const struct simhca_reg_mr_reply *registered = reply->body;
 	struct simhca_mm *mm;
 	int ret = sender_if_seen(session, request, &mm, why);
 
-	return ret ? ret
-		   : simhca_reg_dmabuf_mr(session->context, mm, request->fds[0], request->body,
-					  reply->body, why);
+	if (!ret)
+		ret = simhca_reg_dmabuf_mr(session->context, mm, request->fds[0], request->body,
+					   reply->body, why);
+	/* Not by a chore, which may last longer than the region: here its mapping keeps the file. */
+	if (!ret && simhca_mr_lies_in_file(session->context, registered->handle)) {
+		close(request->fds[0]);
+		request->fds[0] = -1;
+	}
+	return ret;
 }
 
 HANDLER(query_pd)

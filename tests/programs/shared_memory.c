@@ -752,6 +752,33 @@ static void locks_of_files(void)
 	}
 }
 
+/* A file can be sealed against writing when nobody has it mapped so: once it has no region, not even the device. */
+static void given_back(void)
+{
+	for (unsigned int i = 0; i < 200; i++) {
+		const bool by_descriptor = i % 2;
+		int file = memfd_create("given-back", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		struct ibv_mr *mr;
+		char *memory;
+
+		CHECK(file >= 0 && !ftruncate(file, LENGTH));
+		memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+		CHECK(memory != MAP_FAILED);
+		mr = by_descriptor ? ibv_reg_dmabuf_mr(pd, 0, LENGTH, (uintptr_t)memory, file,
+						       FULL_ACCESS)
+				   : reg(memory, LENGTH);
+		CHECK(mr);
+		check_messages(mr, memory, LENGTH);
+		if (!by_descriptor && i % 4)
+			CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, own, PAGE,
+					    0));
+		else
+			CHECK(!ibv_dereg_mr(mr));
+		CHECK(!munmap(memory, LENGTH) && !fcntl(file, F_ADD_SEALS, F_SEAL_WRITE));
+		CHECK(!close(file));
+	}
+}
+
 /* ---------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -770,6 +797,7 @@ static const struct {
 	{ "registered_anew", registered_anew },
 	{ "closed_files", closed_files },
 	{ "locks_of_files", locks_of_files },
+	{ "given_back", given_back },
 	{ "rereg", rereg },
 	{ "protected", protected },
 	{ "forked", forked },
