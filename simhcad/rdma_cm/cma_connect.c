@@ -385,25 +385,46 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 	}
 }
 
+/* Who listens but does not want it has answered with REJECT; anything else is said where nobody does. */
+static void notify_refused_datagrams(const struct cma_id *id, uint8_t status)
+{
+	const struct cma_id *listener = cma_port_listener_of(id);
+	char to[CMA_ADDR_TEXT], listeners[160], hint[80];
+
+	cma_addr_print(&id->dst, to);
+	if (status != SIMHCA_CM_SIDR_REJECT) {
+		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
+		cma_port_hint(id, hint, sizeof(hint));
+		cma_notify_failure(
+			id, CMA_NOBODY_LISTENS, status,
+			"%s in port space %s does not serve, status %u; listeners are: %s%s", to,
+			cma_ps_name(id->ps), status, listeners[0] ? listeners : "none", hint);
+	} else if (listener && listener->waiting >= listener->backlog) {
+		cma_notify_failure(id, CMA_BACKLOG_FULL, status,
+				   "%s in port space %s refuses, status %u: its backlog of %u is "
+				   "full",
+				   to, cma_ps_name(id->ps), status, listener->backlog);
+	} else {
+		cma_notify_failure(id, CMA_REJECTED, status,
+				   "%s in port space %s refuses, status %u: the peer's program "
+				   "does not want it%s",
+				   to, cma_ps_name(id->ps), status,
+				   listener ? "" : ", or its backlog is full");
+	}
+}
+
 static void on_sidr_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 {
 	const struct simhca_cm_sidr_rep *rep = &mad->sidr_rep;
 	struct cma_event event = event_of(id, CMA_EV_ESTABLISHED, 0);
 	struct rdma_ucm_ud_param *ud = &event.resp.param.ud;
-	char to[CMA_ADDR_TEXT], listeners[160], hint[80];
 
 	memcpy(ud->private_data, rep->private_data, sizeof(rep->private_data));
 	ud->private_data_len = sizeof(rep->private_data);
 	if (rep->status != SIMHCA_CM_SIDR_OK) {
 		event.resp.event = CMA_EV_UNREACHABLE;
 		event.resp.status = rep->status;
-		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
-		cma_port_hint(id, hint, sizeof(hint));
-		cma_notify_failure(
-			id, CMA_NOBODY_LISTENS, rep->status,
-			"%s in port space %s does not serve, status %u; listeners are: %s%s",
-			cma_addr_print(&id->dst, to), cma_ps_name(id->ps), rep->status,
-			listeners[0] ? listeners : "none", hint);
+		notify_refused_datagrams(id, rep->status);
 	} else {
 		ud->qp_num = rep->qpn;
 		ud->qkey = rep->qkey;

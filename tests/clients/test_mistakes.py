@@ -109,9 +109,9 @@ def test_a_mistake_with_rdma_cm(launcher, cm_program, name, text):
     """The program itself looks at the event, or at the errno. What is said comes with its last story."""
     result = expect_success(launcher.run(SIMHCA, "run", "--private", "--explain", "--", cm_program, name))
     said = re.findall("^  (?:because|looks like): +(.*)$", result.stderr, re.M)
-    if name == "backlog":  # where the machine is slow, its requests wait for long as well
+    if name.startswith("backlog"):  # where the machine is slow, its requests wait for long as well
         said = [line for line in said if "backlog" in line]
-        assert len(said) == 1, result
+        assert len(said) == (1 if name == "backlog" else 2), result
     assert re.search(re.escape(text).replace(re.escape("..."), ".*"), said[-1]), result
 
 

@@ -69,18 +69,23 @@ static void make_cm_qp(struct rdma_cm_id *id)
 }
 
 /* A listener at any address, on the port. */
-static struct rdma_cm_id *serve(void)
+static struct rdma_cm_id *serve_by(enum rdma_port_space space)
 {
 	/* librdmacm accepts nothing without a device, which it has by an address. */
 	const uint32_t ip = is("accept_the_listener") ? INADDR_LOOPBACK : INADDR_ANY;
 	struct sockaddr_in any = address(htonl(ip), htons(PORT));
-	struct rdma_cm_id *id = new_id(RDMA_PS_TCP);
+	struct rdma_cm_id *id = new_id(space);
 
 	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&any));
 	if (!is("nobody_listens"))
 		CHECK(!rdma_listen(id, 4));
 	listener = id;
 	return id;
+}
+
+static struct rdma_cm_id *serve(void)
+{
+	return serve_by(RDMA_PS_TCP);
 }
 
 /* Of an id that is no client's; false: it is none of these. */
@@ -176,16 +181,16 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 }
 
 /* Whose listener has no room for one more of them. */
-static void connect_too_many(void)
+static void connect_too_many(enum rdma_port_space space)
 {
 	struct sockaddr_in to = address(htonl(INADDR_LOOPBACK), htons(PORT));
 	struct rdma_event_channel *servers = channel;
 
-	serve();
+	serve_by(space);
 	channel = rdma_create_event_channel();
 	CHECK(servers && channel);
 	for (int i = 0; i < 5; i++) {
-		struct rdma_cm_id *id = new_id(RDMA_PS_TCP);
+		struct rdma_cm_id *id = new_id(space);
 
 		CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, WAIT_MS));
 		expect(RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -194,7 +199,10 @@ static void connect_too_many(void)
 		expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
 		CHECK(!rdma_connect(id, &param));
 	}
-	usleep(500000);
+	if (space == RDMA_PS_UDP)
+		expect(RDMA_CM_EVENT_UNREACHABLE);
+	else
+		usleep(500000);
 }
 
 static void connect_wrongly(void)
@@ -294,8 +302,8 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		pause();
 	}
-	if (is("backlog"))
-		connect_too_many();
+	if (is("backlog") || is("backlog_of_datagrams"))
+		connect_too_many(is("backlog") ? RDMA_PS_TCP : RDMA_PS_UDP);
 	else if (!bind_or_join())
 		connect_wrongly();
 	_exit(0);

@@ -17,7 +17,7 @@ import pytest
 from rdma_cm import (
     ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, QPNS, REJECTED, TCP,
     UDP, UNREACHABLE, USER, CREATE_ID, DESTROY_ID, GET_OPTION, INIT_QP_ATTR, MIGRATE_ID,
-    RESOLVE_ROUTE, SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, listener, other, refused)
+    RESOLVE_ROUTE, SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, failures, listener, other, refused)
 
 pytestmark = pytest.mark.addresses
 
@@ -121,7 +121,25 @@ def test_backlog_of_datagrams(channel, other):
         other.resolve(client, port)
         other.connect(client, next(QPNS))
     assert other.readable(1) and other.event()[:3] == (UNREACHABLE, clients[1], 2)
+    server, client = [failure for failure in failures() if failure["text"].count("backlog")][-2:]
+    assert server["how"] == client["how"] == "backlog_full", (server, client)
+    assert client["text"].endswith(f":{port} in port space UDP refuses, status 2: its backlog of 1 is full"), client
     assert channel.event()[0] == CONNECT_REQUEST and not channel.readable()
+
+
+def test_datagrams_are_not_wanted(channel, other):
+    """The story is not that nobody listens."""
+    _, port = listener(channel, ps=UDP)
+    client = other.create(UDP)
+    other.resolve(client, port)
+    other.connect(client, next(QPNS))
+    kind, request, *_ = channel.event()
+    assert kind == CONNECT_REQUEST
+    channel.reject(request)
+    assert other.readable(1) and other.event()[:3] == (UNREACHABLE, client, 2)
+    told = failures()[-1]
+    assert told["how"] == "rejected", told
+    assert told["text"].endswith(f":{port} in port space UDP refuses, status 2: the peer's program does not want it"), told
 
 
 def test_unfetched_requests_go(channel, other):
