@@ -162,6 +162,23 @@ static int refuse_transition(uint32_t from, uint32_t to, struct simhca_why *why)
 				  : "");
 }
 
+/*
+ * What a program has mixed up that leaves out an attribute. rdma_create_qp() takes a QP to INIT as the id's port space
+ * has it, whatever the QP's type is.
+ */
+static const char *mixed_up(uint32_t type, uint32_t from, uint32_t missing, uint32_t mask)
+{
+	if (from != SIMHCA_QPS_RESET)
+		return "";
+	if (type == UD && (missing & SIMHCA_QP_QKEY) && (mask & SIMHCA_QP_ACCESS_FLAGS))
+		return ", and has ACCESS_FLAGS, as an RC QP: with rdma_cm, a UD QP is for an id of "
+		       "RDMA_PS_UDP";
+	if ((type & CONNECTED) && (missing & SIMHCA_QP_ACCESS_FLAGS) && (mask & SIMHCA_QP_QKEY))
+		return ", and has QKEY, as a UD QP: with rdma_cm, an id of RDMA_PS_UDP has UD QPs "
+		       "only";
+	return "";
+}
+
 static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t to, uint32_t mask,
 			    struct simhca_why *why)
 {
@@ -183,8 +200,9 @@ static int check_transition(const struct simhca_qp *qp, uint32_t from, uint32_t 
 		return refuse_transition(from, to, why);
 	wrong = needs & ~mask;
 	if (wrong)
-		return simhca_why(why, EINVAL, "%s to %s needs attribute %s", state_name[from],
-				  state_name[to], mask_name(wrong));
+		return simhca_why(why, EINVAL, "%s to %s needs attribute %s%s", state_name[from],
+				  state_name[to], mask_name(wrong),
+				  mixed_up(type, from, wrong, mask));
 	wrong = mask & ~(needs | may | SIMHCA_QP_STATE);
 	if (wrong && !(mask & SIMHCA_QP_STATE))
 		return simhca_why(why, EINVAL,

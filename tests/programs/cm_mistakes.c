@@ -57,15 +57,20 @@ static bool is_refused(int result, int error)
 	return result && errno == error;
 }
 
-static void make_cm_qp(struct rdma_cm_id *id)
+static int try_cm_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
 {
 	struct ibv_cq *cq = ibv_create_cq(id->verbs, 16, NULL, NULL, 0);
-	struct ibv_qp_init_attr attr = { .send_cq = cq,
-					 .recv_cq = cq,
-					 .qp_type = id->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC,
-					 .cap = { 4, 4, 1, 1, 0 } };
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = type, .cap = { 4, 4, 1, 1, 0 }
+	};
 
-	CHECK(cq && !rdma_create_qp(id, NULL, &attr));
+	CHECK(cq);
+	return rdma_create_qp(id, NULL, &attr);
+}
+
+static void make_cm_qp(struct rdma_cm_id *id)
+{
+	CHECK(!try_cm_qp(id, id->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC));
 }
 
 /* A listener at any address, on the port. */
@@ -104,6 +109,11 @@ static bool bind_or_join(void)
 		serve();
 		id = new_id(RDMA_PS_TCP);
 		CHECK(is_refused(rdma_bind_addr(id, (struct sockaddr *)&taken), EADDRINUSE));
+	} else if (is("ud_qp_on_tcp") || is("rc_qp_on_udp")) {
+		id = new_id(is("ud_qp_on_tcp") ? RDMA_PS_TCP : RDMA_PS_UDP);
+		CHECK(!rdma_bind_addr(id, (struct sockaddr *)&here));
+		CHECK(is_refused(try_cm_qp(id, is("ud_qp_on_tcp") ? IBV_QPT_UD : IBV_QPT_RC),
+				 EINVAL));
 	} else if (is("join_unbound")) {
 		id = new_id(RDMA_PS_UDP);
 		CHECK(is_refused(rdma_join_multicast(id, (struct sockaddr *)&group, NULL), EINVAL));
