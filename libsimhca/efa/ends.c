@@ -49,9 +49,12 @@ void efa_complete_send(struct efa_qp *qp, uint16_t req_id, uint32_t opcode, enum
 
 /* ------------------------------------------------------------------------ the ends of a QP */
 
-enum efa_claim efa_claim(struct efa_qp *qp, struct efa_recv *recv)
+enum claim { CLAIMED, EMPTY, BROKEN };
+
+/* The oldest receive is the caller's. */
+static enum claim claim(struct efa_qp *qp, struct efa_recv *recv)
 {
-	enum efa_claim claimed = EFA_EMPTY;
+	enum claim claimed = EMPTY;
 	uint32_t posted, count;
 
 	pthread_mutex_lock(&qp->rq_lock);
@@ -59,12 +62,12 @@ enum efa_claim efa_claim(struct efa_qp *qp, struct efa_recv *recv)
 		posted = 0;
 	} else if (!efa_posted(qp->rq_doorbell, (uint16_t)qp->rq_ci, qp->rq_entries, &posted)) {
 		posted = 0;
-		claimed = EFA_BROKEN;
+		claimed = BROKEN;
 	}
 	if (posted) {
 		count = efa_judge_recv(qp->rq, qp->rq_entries, qp->rq_ci, posted, recv);
 		qp->rq_ci += count;
-		claimed = count ? EFA_CLAIMED : EFA_BROKEN;
+		claimed = count ? CLAIMED : BROKEN;
 	}
 	pthread_mutex_unlock(&qp->rq_lock);
 	return claimed;
@@ -129,7 +132,7 @@ void efa_flush(struct efa_qp *qp)
 			flush_send(qp, wqe.req_id, wqe.control);
 		}
 	/* So many at most as the ring holds: the program can go on posting meanwhile. */
-	for (uint32_t i = 0; i < qp->rq_entries && efa_claim(qp, &recv) == EFA_CLAIMED; i++) {
+	for (uint32_t i = 0; i < qp->rq_entries && claim(qp, &recv) == CLAIMED; i++) {
 		cqe = recv_cqe(qp, recv.req_id, EFA_STATUS_FLUSHED);
 		efa_put_cqe(qp->recv_cq, qp->recv_sub, &cqe);
 	}
@@ -164,20 +167,6 @@ enum simhca_dma_result efa_copy(struct simhca_worker *worker, const struct efa_q
 	return simhca_dma_copy(target, source, length, &worker->mover, reason);
 }
 
-struct simhca_key_use efa_use_of(struct simhca_worker *worker, const struct efa_qp *qp,
-				 uint32_t access)
-{
-	return (struct simhca_key_use){
-		.worker = worker,
-		.device = qp->context->device,
-		.pd = qp->pd->number,
-		.qpn = qp->qpn,
-		.access = access,
-		.remote = access & (SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_WRITE),
-	};
-}
-
-/* So that what is wrong with the sender's buffers shows, whether the receiver is ready or not. */
 bool efa_may_send(struct simhca_worker *worker, struct efa_qp *qp, const struct efa_send *send)
 {
 	const struct simhca_key_use use = efa_use_of(worker, qp, 0);
@@ -190,9 +179,8 @@ bool efa_may_send(struct simhca_worker *worker, struct efa_qp *qp, const struct 
 	return may;
 }
 
-/* From the sender's memory to the bounce buffer: what goes wrong there is the sender's alone. */
-enum efa_status efa_gather(struct simhca_worker *worker, struct efa_qp *qp,
-			   struct efa_message *message, uint8_t *bounce)
+static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
+			      struct efa_message *message, uint8_t *bounce)
 {
 	const struct efa_send *send = &message->send;
 	const struct simhca_key_use use = efa_use_of(worker, qp, 0);
@@ -215,6 +203,16 @@ enum efa_status efa_gather(struct simhca_worker *worker, struct efa_qp *qp,
 	simhca_key_release(worker, 0);
 	simhca_guard_widen(&worker->guard);
 	return copied ? EFA_STATUS_OK : efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
+}
+
+enum efa_status efa_gather(struct simhca_worker *worker, struct efa_qp *qp,
+			   struct efa_message *message, uint8_t *bounce)
+{
+	enum efa_status status = gather(worker, qp, message, bounce);
+
+	if (status == EFA_STATUS_OK && message->corrupt && message->send.length)
+		bounce[message->corrupt_at % message->send.length] ^= 1;
+	return status;
 }
 
 enum efa_outcome efa_not_ready(struct simhca_worker *worker, struct efa_qp *qp,
@@ -253,7 +251,32 @@ enum efa_status efa_judge_peer(bool srd, struct efa_message *message, const stru
 			   "the QP that it is for is in none of the states RTR and RTS");
 }
 
-/* To the receiver's memory. The guard is narrow afterwards. */
+enum efa_status efa_judge_way_back(struct efa_message *message, const struct efa_qp *peer,
+				   const union simhca_gid *sender)
+{
+	if (efa_ah_of(peer->context->efa, sender) != EFA_NO_AH)
+		return EFA_STATUS_OK;
+	return efa_because(message, EFA_STATUS_UNKNOWN_PEER, SIMHCA_REASON_NO_RESPONSE,
+			   EFA_NO_WAY_BACK);
+}
+
+enum efa_status efa_take_recv(struct efa_qp *peer, struct efa_message *message,
+			      struct efa_recv *recv)
+{
+	switch (claim(peer, recv)) {
+	case CLAIMED:
+		return EFA_STATUS_OK;
+	case EMPTY:
+		return EFA_STATUS_RNR;
+	case BROKEN:
+		break;
+	}
+	/* The message that finds the receiver's ring so is told that there is no such QP. */
+	efa_fail(peer);
+	return efa_because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_RING_CORRUPT,
+			   "the ring of receives of the QP that it is for makes no sense");
+}
+
 enum efa_status efa_place(struct simhca_worker *worker, const struct efa_qp *other,
 			  struct efa_message *message, struct efa_qp *peer,
 			  const struct efa_recv *recv, uint8_t *data, uint32_t length)

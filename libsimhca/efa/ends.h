@@ -48,8 +48,28 @@ enum simhca_dma_result efa_copy(struct simhca_worker *worker, const struct efa_q
 				const struct efa_qp *other, const struct simhca_sgl *target,
 				const struct simhca_sgl *source, uint64_t length,
 				enum simhca_reason *reason);
-struct simhca_key_use efa_use_of(struct simhca_worker *worker, const struct efa_qp *qp,
-				 uint32_t access);
+static inline struct simhca_key_use efa_use_of(struct simhca_worker *worker,
+					       const struct efa_qp *qp, uint32_t access)
+{
+	return (struct simhca_key_use){
+		.worker = worker,
+		.device = qp->context->device,
+		.pd = qp->pd->number,
+		.qpn = qp->qpn,
+		.access = access,
+		.remote = access & (SIMHCA_ACCESS_REMOTE_READ | SIMHCA_ACCESS_REMOTE_WRITE),
+	};
+}
+/* The rights that a message needs of its sender's own memory, and of the memory that its rkey names. */
+static inline uint32_t efa_own_access(const struct efa_send *send)
+{
+	return send->opcode == EFA_RDMA_READ ? SIMHCA_ACCESS_LOCAL_WRITE : 0;
+}
+static inline uint32_t efa_remote_access(const struct efa_send *send)
+{
+	return send->opcode == EFA_RDMA_WRITE ? SIMHCA_ACCESS_REMOTE_WRITE
+					      : SIMHCA_ACCESS_REMOTE_READ;
+}
 
 /* ------------------------------------------------------------------------------- the sender */
 
@@ -63,7 +83,10 @@ enum efa_outcome efa_not_ready(struct simhca_worker *worker, struct efa_qp *qp,
 			       struct efa_message *message, struct efa_qp *peer);
 /* So that what is wrong with the sender's buffers shows, whether the receiver is ready or not. */
 bool efa_may_send(struct simhca_worker *worker, struct efa_qp *qp, const struct efa_send *send);
-/* From the sender's memory to the bounce buffer: what goes wrong there is the sender's alone. */
+/*
+ * From the sender's memory to the bounce buffer, with the wrong bit of a rule of faults. What goes wrong there is
+ * the sender's alone.
+ */
 enum efa_status efa_gather(struct simhca_worker *worker, struct efa_qp *qp,
 			   struct efa_message *message, uint8_t *bounce);
 
@@ -78,11 +101,22 @@ static_assert(sizeof(struct efa_sender) == 24, "a key has no holes");
 
 /* What is wrong with the QP that a message has found; srd: it was sent by such a one. */
 enum efa_status efa_judge_peer(bool srd, struct efa_message *message, const struct efa_qp *peer);
+/* Whether the program of the QP has an address handle to the sender, without which EFA carries no RDMA. */
+enum efa_status efa_judge_way_back(struct efa_message *message, const struct efa_qp *peer,
+				   const union simhca_gid *sender);
+#define EFA_NO_WAY_BACK                                                                            \
+	"the other program has no address handle that leads back, without which EFA carries no "   \
+	"RDMA"
 /* Whether a message may find a receive. */
 bool efa_has_recv(struct efa_qp *qp);
-enum efa_claim { EFA_CLAIMED, EFA_EMPTY, EFA_BROKEN };
-/* The oldest receive is the caller's. */
-enum efa_claim efa_claim(struct efa_qp *qp, struct efa_recv *recv);
+/* Takes the oldest receive. RNR: there is none, of which nothing is remembered yet. */
+enum efa_status efa_take_recv(struct efa_qp *peer, struct efa_message *message,
+			      struct efa_recv *recv);
+/* Whether an RDMA operation takes a receive when all its bytes are there. */
+static inline bool efa_rdma_takes_recv(const struct efa_send *send, const struct efa_qp *peer)
+{
+	return send->has_imm && !peer->unsolicited;
+}
 /* To the receiver's memory. The guard is narrow afterwards, to it and the other. */
 enum efa_status efa_place(struct simhca_worker *worker, const struct efa_qp *other,
 			  struct efa_message *message, struct efa_qp *peer,

@@ -6,8 +6,7 @@
 #include "core/fabric.h"
 #include "core/gone.h"
 #include "core/lock.h"
-#include "memory/key.h"
-#include "objects.h"
+#include "ends.h"
 
 #define TEXT 192 /* bytes, NUL included */
 
@@ -115,13 +114,7 @@ static void add_access(const struct efa_qp *whose, struct simhca_failure *failur
 static void find_sge(struct simhca_worker *worker, const struct efa_qp *qp,
 		     const struct efa_send *send, struct simhca_failure *failure)
 {
-	const struct simhca_key_use use = {
-		.worker = worker,
-		.device = qp->context->device,
-		.pd = qp->pd->number,
-		.qpn = qp->qpn,
-		.access = send->opcode == EFA_RDMA_READ ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
-	};
+	const struct simhca_key_use use = efa_use_of(worker, qp, efa_own_access(send));
 
 	for (uint32_t i = 0; i < send->num_sge; i++) {
 		const struct simhca_sge *sge = &send->sge[i];

@@ -61,31 +61,16 @@ static bool is_suspended(const struct efa_qp *qp)
 	return atomic_load_explicit(&qp->context->suspended, memory_order_relaxed);
 }
 
-/* The message that finds the receiver's ring so is told that there is no such QP. */
-static enum efa_outcome broken(struct simhca_worker *worker, struct efa_qp *qp,
-			       struct efa_message *message, struct efa_qp *peer)
-{
-	efa_fail(peer);
-	return efa_finish(
-		worker, qp, message, peer,
-		efa_because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_RING_CORRUPT,
-			    "the ring of receives of the QP that it is for makes no sense"));
-}
-
 /* Takes a receive of the peer's. False: *outcome is what becomes of the message without one. */
 static bool take_recv(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,
 		      struct efa_qp *peer, struct efa_recv *recv, enum efa_outcome *outcome)
 {
-	switch (efa_claim(peer, recv)) {
-	case EFA_CLAIMED:
+	enum efa_status status = efa_take_recv(peer, message, recv);
+
+	if (status == EFA_STATUS_OK)
 		return true;
-	case EFA_EMPTY:
-		*outcome = efa_not_ready(worker, qp, message, peer);
-		break;
-	case EFA_BROKEN:
-		*outcome = broken(worker, qp, message, peer);
-		break;
-	}
+	*outcome = status == EFA_STATUS_RNR ? efa_not_ready(worker, qp, message, peer)
+					    : efa_finish(worker, qp, message, peer, status);
 	return false;
 }
 
@@ -122,8 +107,6 @@ static enum efa_outcome carry_message(struct simhca_worker *worker, struct efa_q
 		return EFA_GOES_ON;
 	if (!take_recv(worker, qp, message, peer, &recv, &outcome))
 		return outcome;
-	if (message->corrupt && length)
-		bounce[SIMHCA_GRH_BYTES + message->corrupt_at % length] ^= 1;
 	data = efa_put_grh(&sender, peer, bounce, &length);
 	status = efa_place(worker, qp, message, peer, &recv, data, length);
 	if (simhca_tap_is_on(worker->engine->fabric))
@@ -143,11 +126,8 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 {
 	const struct efa_send *send = &message->send;
 	const bool writes = send->opcode == EFA_RDMA_WRITE;
-	const struct simhca_key_use local = efa_use_of(worker, qp,
-						       writes ? 0 : SIMHCA_ACCESS_LOCAL_WRITE),
-				    remote = efa_use_of(worker, peer,
-							writes ? SIMHCA_ACCESS_REMOTE_WRITE
-							       : SIMHCA_ACCESS_REMOTE_READ);
+	const struct simhca_key_use local = efa_use_of(worker, qp, efa_own_access(send)),
+				    remote = efa_use_of(worker, peer, efa_remote_access(send));
 	const enum simhca_dma_result remote_fault = writes ? SIMHCA_DMA_TARGET : SIMHCA_DMA_SOURCE;
 	struct simhca_sgl here, there;
 	enum simhca_dma_result result = SIMHCA_DMA_OK;
@@ -188,12 +168,6 @@ static enum efa_status move_slice(struct simhca_worker *worker, struct efa_qp *q
 				      : efa_because(message, EFA_STATUS_INVALID_LKEY, reason, NULL);
 }
 
-/* Whether there will be a receive for what comes at the end of the operation. */
-static bool takes_recv(const struct efa_send *send, const struct efa_qp *peer)
-{
-	return send->has_imm && !peer->unsolicited;
-}
-
 /* All bytes have been moved. */
 static enum efa_outcome end_rdma(struct simhca_worker *worker, struct efa_qp *qp,
 				 struct efa_message *message, struct efa_qp *peer)
@@ -203,7 +177,7 @@ static enum efa_outcome end_rdma(struct simhca_worker *worker, struct efa_qp *qp
 	struct efa_recv recv;
 	enum efa_outcome outcome;
 
-	if (takes_recv(send, peer)) {
+	if (efa_rdma_takes_recv(send, peer)) {
 		if (!take_recv(worker, qp, message, peer, &recv, &outcome))
 			return outcome;
 		efa_complete_recv(&sender, peer, send, &recv, send->length);
@@ -220,15 +194,11 @@ static enum efa_outcome carry_rdma(struct simhca_worker *worker, struct efa_qp *
 	const union simhca_gid gid = efa_own_gid(qp);
 	uint32_t left = message->send.length - message->done;
 	uint32_t length = left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
-	enum efa_status status;
+	enum efa_status status = efa_judge_way_back(message, peer, &gid);
 
-	if (efa_ah_of(peer->context->efa, &gid) == EFA_NO_AH)
-		return efa_finish(
-			worker, qp, message, peer,
-			efa_because(message, EFA_STATUS_UNKNOWN_PEER, SIMHCA_REASON_NO_RESPONSE,
-				    "the other program has no address handle that leads back, "
-				    "without which EFA carries no RDMA"));
-	if (!message->done && takes_recv(&message->send, peer) && !efa_has_recv(peer))
+	if (status != EFA_STATUS_OK)
+		return efa_finish(worker, qp, message, peer, status);
+	if (!message->done && efa_rdma_takes_recv(&message->send, peer) && !efa_has_recv(peer))
 		return efa_not_ready(worker, qp, message, peer);
 	status = move_slice(worker, qp, message, peer, length);
 	if (status != EFA_STATUS_OK)

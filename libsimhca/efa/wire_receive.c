@@ -174,21 +174,19 @@ static struct efa_message message_of(const struct efa_wire_header *header)
 	};
 }
 
+static enum efa_status not_ready(struct efa_qp *qp, struct efa_message *message)
+{
+	efa_count_without_recv(qp);
+	return efa_because(message, EFA_STATUS_RNR, SIMHCA_REASON_PEER_NOT_READY, NULL);
+}
+
 /* A receive of ours; OK: it is *recv. */
 static enum efa_status take_recv(struct efa_qp *qp, struct efa_message *message,
 				 struct efa_recv *recv)
 {
-	switch (efa_claim(qp, recv)) {
-	case EFA_CLAIMED:
-		return EFA_STATUS_OK;
-	case EFA_EMPTY:
-		efa_count_without_recv(qp);
-		return efa_because(message, EFA_STATUS_RNR, SIMHCA_REASON_PEER_NOT_READY, NULL);
-	case EFA_BROKEN:
-		break;
-	}
-	efa_fail(qp);
-	return efa_because(message, EFA_STATUS_BAD_DEST_QPN, SIMHCA_REASON_RING_CORRUPT, NULL);
+	enum efa_status status = efa_take_recv(qp, message, recv);
+
+	return status == EFA_STATUS_RNR ? not_ready(qp, message) : status;
 }
 
 static enum efa_status do_send(struct simhca_worker *worker, struct efa_qp *qp,
@@ -219,18 +217,15 @@ static enum efa_status access_memory(struct simhca_worker *worker, struct efa_qp
 				     uint8_t *data, uint32_t length)
 {
 	const bool writes = message->send.opcode == EFA_RDMA_WRITE;
-	const struct simhca_key_use use = efa_use_of(
-		worker, qp, writes ? SIMHCA_ACCESS_REMOTE_WRITE : SIMHCA_ACCESS_REMOTE_READ);
+	const struct simhca_key_use use = efa_use_of(worker, qp, efa_remote_access(&message->send));
+	enum efa_status status = efa_judge_way_back(message, qp, sender);
 	struct simhca_sgl there, here;
 	enum simhca_reason reason;
 	bool done;
 
 	there.count = 0;
-	if (efa_ah_of(qp->context->efa, sender) == EFA_NO_AH)
-		return efa_because(message, EFA_STATUS_UNKNOWN_PEER, SIMHCA_REASON_NO_RESPONSE,
-				   NULL);
-	if (!length)
-		return EFA_STATUS_OK;
+	if (status != EFA_STATUS_OK || !length)
+		return status;
 	efa_our_memory(&here, data, length);
 	reason = simhca_translate(&use, message->send.rkey, message->send.remote_addr, length,
 				  &there);
@@ -246,14 +241,12 @@ static enum efa_status do_write(struct simhca_worker *worker, struct efa_qp *qp,
 				struct efa_message *message, const struct parcel_in *in)
 {
 	uint8_t *bounce = qp->context->efa->bounce;
-	const bool takes_recv = message->send.has_imm && !qp->unsolicited;
+	const bool takes_recv = efa_rdma_takes_recv(&message->send, qp);
 	enum efa_status status;
 	struct efa_recv recv;
 
-	if (takes_recv && !efa_has_recv(qp)) {
-		efa_count_without_recv(qp);
-		return efa_because(message, EFA_STATUS_RNR, SIMHCA_REASON_PEER_NOT_READY, NULL);
-	}
+	if (takes_recv && !efa_has_recv(qp))
+		return not_ready(qp, message);
 	memcpy(bounce, in->data, in->header->length);
 	status = access_memory(worker, qp, message, &in->from->gid, bounce, in->header->length);
 	if (status != EFA_STATUS_OK || !message->send.has_imm)

@@ -40,8 +40,7 @@ static enum efa_status copy_own(struct simhca_worker *worker, struct efa_qp *qp,
 {
 	struct efa_message *message = &parcel->flight->message;
 	const bool reads = message->send.opcode == EFA_RDMA_READ;
-	const struct simhca_key_use use =
-		efa_use_of(worker, qp, reads ? SIMHCA_ACCESS_LOCAL_WRITE : 0);
+	const struct simhca_key_use use = efa_use_of(worker, qp, efa_own_access(&message->send));
 	enum efa_status status = EFA_STATUS_OK;
 	struct simhca_sgl here, ours;
 	enum simhca_reason reason;
@@ -64,14 +63,9 @@ static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
 			      const struct efa_parcel *parcel, uint8_t *bounce)
 {
 	struct efa_message *message = &parcel->flight->message;
-	enum efa_status status;
 
-	if (message->send.opcode == EFA_SEND) {
-		status = efa_gather(worker, qp, message, bounce);
-		if (status == EFA_STATUS_OK && message->corrupt && parcel->length)
-			bounce[message->corrupt_at % parcel->length] ^= 1;
-		return status;
-	}
+	if (message->send.opcode == EFA_SEND)
+		return efa_gather(worker, qp, message, bounce);
 	if (message->send.opcode == EFA_RDMA_READ || !parcel->length)
 		return EFA_STATUS_OK;
 	if (!message->send.is_inline)
@@ -259,8 +253,6 @@ static enum efa_outcome send_datagram(struct simhca_worker *worker, struct efa_q
 	enum efa_status status = efa_gather(worker, qp, message, bounce);
 
 	if (status == EFA_STATUS_OK) {
-		if (message->corrupt && header.length)
-			bounce[message->corrupt_at % header.length] ^= 1;
 		path.source_port =
 			simhca_wire_source_port(qp->context->device->fabric->wire, &path.source, 0,
 						qp->qpn, message->send.dest_qpn);
@@ -346,8 +338,7 @@ static const char *sentence(enum efa_status status, enum simhca_reason reason)
 	if (reason != SIMHCA_REASON_NO_RESPONSE)
 		return NULL;
 	if (status == EFA_STATUS_UNKNOWN_PEER)
-		return "the other program has no address handle that leads back, without which EFA "
-		       "carries no RDMA";
+		return EFA_NO_WAY_BACK;
 	return "the host that has the address handle's GID has no QP of this number, of this type "
 	       "and in RTR or RTS; or another one than before";
 }
