@@ -167,7 +167,7 @@ static bool has_accessed(const struct simhca_qp *qp, struct simhca_send *send)
 {
 	struct simhca_requester req;
 
-	if (!qp->mem || !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
+	if (!simhca_qp_sends_in(qp, SIMHCA_QPS_RTS))
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	/* The slot before the next WQE still has the last one, as nothing was posted since. */
@@ -233,8 +233,8 @@ static bool has_no_receive(const struct simhca_qp *qp, struct simhca_in_vain *in
 	struct simhca_send send;
 	struct simhca_srq *srq;
 
-	if ((qp->type != SIMHCA_QPT_RC && !xrc) || qp->qpc->rnr_retry != 7 || !qp->mem ||
-	    !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS ||
+	if ((qp->type != SIMHCA_QPT_RC && !xrc) || qp->qpc->rnr_retry != 7 ||
+	    !simhca_qp_sends_in(qp, SIMHCA_QPS_RTS) ||
 	    !atomic_load_explicit(&qp->usage->rnr_naks, memory_order_relaxed))
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
@@ -261,7 +261,7 @@ static bool waits_in_sqd(const struct simhca_qp *qp, struct simhca_in_vain *in_v
 	struct simhca_requester req;
 	struct simhca_send send;
 
-	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_SQD)
+	if (!simhca_qp_sends_in(qp, SIMHCA_QPS_SQD))
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	return simhca_progress_sq_pi(qp->mem) != req.oldest + req.count &&
@@ -338,7 +338,7 @@ static bool was_not_signaled(const struct simhca_context *context, const struct 
 	struct simhca_requester req;
 	struct simhca_send send;
 
-	if (!qp->mem || !qp->sq_entries || !qp->send_cq || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
+	if (!simhca_qp_sends_in(qp, SIMHCA_QPS_RTS))
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	return req.oldest && simhca_progress_sq_pi(qp->mem) == req.oldest &&

@@ -27,7 +27,7 @@ static bool seems_to_have_requests(const struct simhca_qp *qp)
 {
 	struct simhca_requester req;
 
-	if (!qp->mem || !qp->sq_entries || simhca_qp_state(qp) != SIMHCA_QPS_RTS)
+	if (!simhca_qp_sends_in(qp, SIMHCA_QPS_RTS))
 		return false;
 	simhca_progress_show_requester(qp->mem, &req);
 	return simhca_progress_sq_pi(qp->mem) != req.oldest;

@@ -22,6 +22,12 @@ static inline bool simhca_is_of_one_qp(uint32_t type)
 	return type == SIMHCA_MPT_MW_2A || type == SIMHCA_MPT_MW_2B;
 }
 
+/* Whether [at, at + length) passes the end of the address space. */
+static inline bool simhca_wraps(uint64_t at, uint64_t length)
+{
+	return length && at + length - 1 < at;
+}
+
 /* Who uses a key. */
 struct simhca_key_user {
 	uint32_t pd;  /* of the QP, or of the SRQ for its buffers */
@@ -58,7 +64,7 @@ static inline enum simhca_reason simhca_mpt_check_user(const struct simhca_mpt *
 static inline enum simhca_reason simhca_mpt_check_range(const struct simhca_mpt *mpt, uint64_t va,
 							uint64_t length, uint64_t *offset)
 {
-	if (length && va + length - 1 < va)
+	if (simhca_wraps(va, length))
 		return SIMHCA_REASON_KEY_WRAPS;
 	if (va < mpt->iova)
 		return SIMHCA_REASON_KEY_BELOW_START;

@@ -21,6 +21,7 @@
 
 #include "core/fabric.h"
 #include "core/lock.h"
+#include "core/proc_stat.h"
 #include "dma.h"
 #include "file_kind.h"
 
@@ -90,23 +91,14 @@ void simhca_agent_abort(struct simhca_agent *agent)
 /* By a signal (T) or a tracer (t), as far as can be seen. */
 static bool is_stopped(pid_t pid)
 {
-	char path[64], text[512], *name_end;
-	ssize_t length = -1;
-	int fd;
+	char path[64], text[SIMHCA_PROC_STAT];
+	const char *state;
 
 	if (!pid)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		length = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	if (length < 0)
-		return false;
-	text[length] = '\0';
-	name_end = strrchr(text, ')'); /* the name may have any character */
-	return name_end && (!strncmp(name_end, ") T", 3) || !strncmp(name_end, ") t", 3));
+	state = simhca_proc_stat(path, text);
+	return state && (*state == 'T' || *state == 't');
 }
 
 /* Waits for an answer as long as the process may take for it: 0 or errno. */

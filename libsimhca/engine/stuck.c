@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Threads of an engine that do not come out of a step, in the memory of a client mostly. */
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/guard.h"
+#include "core/proc_stat.h"
 #include "engine_impl.h"
 #include "simhca-device.h"
 #include "worker.h"
@@ -27,22 +25,13 @@ static uint64_t cpu_time(const struct simhca_worker *worker)
 
 static bool is_runnable(pid_t tid)
 {
-	char path[64], stat[256];
+	char path[64], text[SIMHCA_PROC_STAT];
 	const char *state;
-	ssize_t length;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false; /* no /proc: what its guard says has to do */
-	length = read(fd, stat, sizeof(stat) - 1);
-	close(fd);
-	if (length <= 0)
-		return false;
-	stat[length] = '\0';
-	state = strrchr(stat, ')'); /* ends the name, which is 15 characters at most */
-	return state && !strncmp(state, ") R", 3);
+	state = simhca_proc_stat(path, text);
+	/* Without /proc there is only what its guard says. */
+	return state && *state == 'R';
 }
 
 /*

@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "core/guard.h"
+#include "core/mpt.h"
 #include "dma/dma.h"
 #include "engine/engine.h"
 #include "engine/worker.h"
@@ -83,10 +84,9 @@ static enum simhca_reason check_request(const struct simhca_send_wqe *wqe)
 
 	if (shift < SIMHCA_FAST_REG_MIN_PAGE_SHIFT || shift > SIMHCA_FAST_REG_MAX_PAGE_SHIFT)
 		return SIMHCA_REASON_FAST_REG_PAGE_SIZE;
-	if ((access & ~KNOWN_ACCESS) ||
-	    ((access & SIMHCA_ACCESS_REMOTE_CHANGE) && !(access & SIMHCA_ACCESS_LOCAL_WRITE)))
+	if ((access & ~KNOWN_ACCESS) || !simhca_may_grant(access, access))
 		return SIMHCA_REASON_FAST_REG_BAD_ACCESS;
-	if (length && iova + length - 1 < iova)
+	if (simhca_wraps(iova, length))
 		return SIMHCA_REASON_KEY_WRAPS;
 	first_byte = iova & ((1ull << shift) - 1);
 	room = (uint64_t)wqe->fast_reg.num_pages << shift;
@@ -128,7 +128,7 @@ static void fill(struct simhca_key *region, const struct simhca_send_wqe *wqe, c
 	region->first_byte = iova & ((1ull << wqe->fast_reg.page_shift) - 1);
 	mpt->key = wqe->fast_reg.key;
 	mpt->access = wqe->fast_reg.access;
-	mpt->iova = wqe->fast_reg.access & SIMHCA_ACCESS_ZERO_BASED ? 0 : iova;
+	mpt->iova = simhca_first_iova(wqe->fast_reg.access, iova);
 	mpt->length = wqe->fast_reg.length;
 	mpt->page_shift = wqe->fast_reg.page_shift;
 	atomic_store_explicit(&mpt->valid, 1, memory_order_relaxed);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/context.h"
+#include "core/mpt.h"
 #include "dma/dma.h"
 #include "dma/file_kind.h"
 #include "key.h"
@@ -22,8 +23,8 @@
 #include "simhca-verbs.h"
 
 #define ALLOWED_ACCESS                                                                             \
-	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
-	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_FLUSH_ALL | SIMHCA_ACCESS_OPTIONAL)
+	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_FLUSH_ALL |          \
+	 SIMHCA_ACCESS_OPTIONAL)
 #define PAGE 4096u /* bytes */
 
 static int check_file(int fd, uint64_t *size, struct simhca_why *why)
@@ -65,7 +66,7 @@ static int check(int fd, const struct simhca_reg_dmabuf_mr_req *req, struct simh
 				  "%" PRIu64 " bytes from %" PRIu64
 				  " are none, or pass the end of the file, which has %" PRIu64,
 				  req->length, req->offset, size);
-	if (req->iova + req->length - 1 < req->iova)
+	if (simhca_wraps(req->iova, req->length))
 		return simhca_why(why, EINVAL,
 				  "iova 0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",
@@ -171,7 +172,7 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, struct simhca_mm *owner
 				  "offset 0x%" PRIx64 " and address 0x%" PRIx64
 				  " differ in their places in a page",
 				  req->offset, req->addr);
-	if (req->addr + req->length < req->addr)
+	if (simhca_wraps(req->addr, req->length))
 		return simhca_why(why, EINVAL,
 				  "0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",

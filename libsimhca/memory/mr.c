@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/gone.h"
+#include "core/mpt.h"
 #include "dma/dma.h"
 #include "key.h"
 #include "mappable.h"
@@ -17,9 +18,9 @@
 #include "simhca-verbs.h"
 
 #define KNOWN_ACCESS                                                                               \
-	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_WRITE | SIMHCA_ACCESS_REMOTE_READ |      \
-	 SIMHCA_ACCESS_REMOTE_ATOMIC | SIMHCA_ACCESS_MW_BIND | SIMHCA_ACCESS_ZERO_BASED |          \
-	 SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB | SIMHCA_ACCESS_FLUSH_ALL)
+	(SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_REMOTE_ALL | SIMHCA_ACCESS_MW_BIND |            \
+	 SIMHCA_ACCESS_ZERO_BASED | SIMHCA_ACCESS_ON_DEMAND | SIMHCA_ACCESS_HUGETLB |              \
+	 SIMHCA_ACCESS_FLUSH_ALL)
 
 uint32_t simhca_unknown_access(uint32_t access)
 {
@@ -33,7 +34,7 @@ int simhca_check_access(uint32_t access, struct simhca_why *why)
 	if (unknown)
 		return simhca_why(why, EINVAL, "access = 0x%x: bit %d is no IBV_ACCESS flag",
 				  access, __builtin_ctz(unknown));
-	if ((access & SIMHCA_ACCESS_REMOTE_CHANGE) && !(access & SIMHCA_ACCESS_LOCAL_WRITE))
+	if (!simhca_may_grant(access, access))
 		return simhca_why(why, EINVAL,
 				  "REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE as well");
 	return 0;
@@ -48,7 +49,7 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 			why, ENOTCONN,
 			"the device cannot reach the memory of process %d, which has no agent",
 			(int)mm->pid);
-	if (length && (addr + length - 1 < addr || iova + length - 1 < iova))
+	if (simhca_wraps(addr, length) || simhca_wraps(iova, length))
 		return simhca_why(why, EINVAL,
 				  "0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",
@@ -156,7 +157,7 @@ int simhca_reg_mr(struct simhca_context *context, struct simhca_mm *mm,
 		mpt->length = UINT64_MAX;
 	} else {
 		mpt->access = req->access;
-		mpt->iova = req->access & SIMHCA_ACCESS_ZERO_BASED ? 0 : req->iova;
+		mpt->iova = simhca_first_iova(req->access, req->iova);
 		mpt->addr = req->addr;
 		mpt->length = req->length;
 		mpt->mm = caller_mm(mm, req->access);
@@ -238,7 +239,7 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 	if (req->flags & SIMHCA_REREG_TRANSLATION) {
 		next.addr = req->addr;
 		next.length = req->length;
-		next.iova = next.access & SIMHCA_ACCESS_ZERO_BASED ? 0 : req->iova;
+		next.iova = simhca_first_iova(next.access, req->iova);
 	} else {
 		mm = mr->home ? mr->home : mr->mm;
 	}

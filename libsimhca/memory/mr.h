@@ -20,4 +20,19 @@ void simhca_region_leave_file(struct simhca_context *context, struct simhca_key 
 #define SIMHCA_ACCESS_FLUSH_ALL (SIMHCA_ACCESS_FLUSH_GLOBAL | SIMHCA_ACCESS_FLUSH_PERSISTENT)
 #define SIMHCA_ACCESS_OPTIONAL 0x3ff00000u /* IBV_ACCESS_OPTIONAL_RANGE: may be ignored */
 
+/*
+ * Whether a region or window may grant these rights to memory of which its owner has registered those: who may
+ * change it remotely can do so only where it is LOCAL_WRITE.
+ */
+static inline bool simhca_may_grant(uint32_t access, uint32_t of_memory)
+{
+	return !(access & SIMHCA_ACCESS_REMOTE_CHANGE) || (of_memory & SIMHCA_ACCESS_LOCAL_WRITE);
+}
+
+/* The address by which requests name its first byte. */
+static inline uint64_t simhca_first_iova(uint32_t access, uint64_t iova)
+{
+	return access & SIMHCA_ACCESS_ZERO_BASED ? 0 : iova;
+}
+
 #endif

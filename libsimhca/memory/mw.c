@@ -153,8 +153,7 @@ static enum simhca_reason check_region(const struct simhca_key_use *use,
 		return reason;
 	if (!(mpt->access & SIMHCA_ACCESS_MW_BIND))
 		return SIMHCA_REASON_MR_NO_MW_BIND;
-	if ((wqe->bind.access & SIMHCA_ACCESS_REMOTE_CHANGE) &&
-	    !(mpt->access & SIMHCA_ACCESS_LOCAL_WRITE))
+	if (!simhca_may_grant(wqe->bind.access, mpt->access))
 		return SIMHCA_REASON_BIND_NEEDS_LOCAL_WRITE;
 	return simhca_mpt_check_range(mpt, wqe->bind.addr, wqe->bind.length, offset);
 }
@@ -201,7 +200,7 @@ static void fill(struct simhca_key *window, const struct simhca_key_use *use,
 	window->region = region;
 	window->region_offset = offset;
 	mpt->access = wqe->bind.access;
-	mpt->iova = wqe->bind.access & SIMHCA_ACCESS_ZERO_BASED ? 0 : wqe->bind.addr;
+	mpt->iova = simhca_first_iova(wqe->bind.access, wqe->bind.addr);
 	mpt->length = wqe->bind.length;
 	mpt->addr = region->pages ? 0 : region->mpt->addr + offset;
 	mpt->bound = region->index;

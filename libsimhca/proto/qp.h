@@ -209,6 +209,12 @@ static inline uint32_t simhca_qp_state(const struct simhca_qp *qp)
 	return atomic_load_explicit(&qp->qpc->state, memory_order_seq_cst);
 }
 
+/* Whether the QP is in that state, and has a queue of sends. */
+static inline bool simhca_qp_sends_in(const struct simhca_qp *qp, uint32_t state)
+{
+	return qp->mem && qp->sq_entries && qp->send_cq && simhca_qp_state(qp) == state;
+}
+
 /* Whether a QP in that state accepts what comes for it. */
 static inline bool simhca_state_receives(uint32_t state)
 {

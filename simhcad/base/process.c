@@ -10,6 +10,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "core/proc_stat.h"
 #include "log.h"
 #include "printable.h"
 #include "process.h"
@@ -268,23 +269,14 @@ void process_release(struct process_use *use)
 long long process_cpu(pid_t pid)
 {
 	unsigned long long user, system;
-	char path[64], text[512];
-	const char *rest;
-	ssize_t length;
-	int fd;
+	char path[64], text[SIMHCA_PROC_STAT];
+	const char *state;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (length <= 0)
-		return -1;
-	text[length] = '\0';
-	/* Its name, in parentheses, may have any in it. */
-	rest = strrchr(text, ')');
-	if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
-			    &user, &system) != 2)
+	state = simhca_proc_stat(path, text);
+	/* The state is field 3, the time in user mode 14, that in the kernel 15. */
+	if (!state || sscanf(state, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+			     &system) != 2)
 		return -1;
 	return (long long)(user + system);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,30 +7,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/proc_stat.h"
 #include "program.h"
 
 /* A process's parent, and when it was started. False: it cannot be seen, or has ended. */
 static bool look(pid_t pid, pid_t *parent, uint64_t *started)
 {
-	char path[64], stat[512];
-	const char *after_name;
-	ssize_t length;
-	int fd;
+	char path[64], text[SIMHCA_PROC_STAT];
+	const char *state;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	length = read(fd, stat, sizeof(stat) - 1);
-	close(fd);
-	if (length <= 0)
-		return false;
-	stat[length] = '\0';
-	after_name = strrchr(stat, ')');
+	state = simhca_proc_stat(path, text);
 	/* The state is field 3, the parent 4, the start 22. */
-	return after_name &&
-	       sscanf(after_name,
-		      ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+	return state &&
+	       sscanf(state,
+		      "%*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
 		      "%*d %" SCNu64,
 		      parent, started) == 2;
 }

@@ -5,6 +5,7 @@
 
 #include "cma.h"
 #include "cma_report.h"
+#include "names.h"
 
 static const char *state_name(const struct cma_id *id)
 {
@@ -22,24 +23,6 @@ static const char *state_name(const struct cma_id *id)
 	return names[id->state];
 }
 
-static const char *type_name(const struct cma_id *id)
-{
-	switch (id->qp_type) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case IBV_QPT_XRC_RECV:
-		return "XRC_RECV";
-	default:
-		return "?";
-	}
-}
-
 static json_t *id_json(const struct cma_id *id)
 {
 	char src[CMA_ADDR_TEXT], dst[CMA_ADDR_TEXT];
@@ -48,7 +31,7 @@ static json_t *id_json(const struct cma_id *id)
 	json = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "cm_idn",
 			 (json_int_t)id->handle, "device",
 			 id->device ? id->device->options->name : "", "ps", cma_ps_name(id->ps),
-			 "type", type_name(id), "state", state_name(id), "src",
+			 "type", name_of_qp_type(id->qp_type), "state", state_name(id), "src",
 			 cma_addr_print(&id->src, src), "lqpn", (json_int_t)id->qp_num, "comm",
 			 id->file->comm, "pid", (json_int_t)id->file->pid);
 	if (id->dst.sa.sa_family)
