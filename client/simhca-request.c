@@ -18,6 +18,7 @@
 #define LOOKS 100   /* for an answer, half a microsecond each */
 #define LIMIT_S 20  /* seconds, for a socket that other threads use */
 #define TOLD_MS 100 /* until what is told has been read */
+#define LOOK_MS 100 /* until it is seen whether device_fd is still the connection */
 #define AGAIN 4	    /* how often a command is sent again at most */
 
 static struct simhca_spin spin;
@@ -27,6 +28,28 @@ union fd_buffer {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(SIMHCA_CMD_MAX_FDS * sizeof(int))];
 };
+
+/* The program may have closed it, and have something else by its number. */
+static bool is_connection(const struct simhca_request *request)
+{
+	return !request->connection || simhca_connection(request->device_fd) == request->connection;
+}
+
+/* 0, or errno: EBADF, if device_fd is no longer the connection. */
+static int wait_for(const struct simhca_request *request, struct pollfd *pfd, nfds_t count)
+{
+	int ready;
+
+	for (;;) {
+		ready = simhca_call_poll(pfd, count, request->connection ? LOOK_MS : -1);
+		if (ready > 0)
+			return 0;
+		if (ready < 0 && errno != EINTR)
+			return errno;
+		if (!ready && !is_connection(request))
+			return EBADF;
+	}
+}
 
 static int gone_or(int error)
 {
@@ -72,6 +95,7 @@ static int send_request(const struct simhca_request *request, int answer_fd, uin
 	union fd_buffer control;
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 + request->num_parts };
 	struct pollfd room = { .fd = request->device_fd, .events = POLLOUT };
+	int err;
 
 	for (size_t i = 0; i < request->num_parts; i++) {
 		iov[1 + i] = request->parts[i];
@@ -81,10 +105,14 @@ static int send_request(const struct simhca_request *request, int answer_fd, uin
 	while (simhca_call_sendmsg(request->device_fd, &msg,
 				   MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT)) < 0) {
 		/* The program may have made the device non-blocking; commands are not. */
-		if (errno == EAGAIN && may_wait)
-			simhca_call_poll(&room, 1, -1);
-		else if (errno != EINTR)
-			return gone_or(errno);
+		if (errno == EINTR)
+			continue;
+		err = gone_or(errno);
+		if (errno != EAGAIN || !may_wait)
+			return is_connection(request) ? err : EBADF;
+		err = wait_for(request, &room, 1);
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -93,17 +121,14 @@ static int send_request(const struct simhca_request *request, int answer_fd, uin
  * Wait for the answer or for the end of the connection. The end of fd alone would not do: a child
  * forked in this very moment by another thread holds a copy of the socket's other end.
  */
-static int wait_for_answer(int device_fd, int fd)
+static int wait_for_answer(const struct simhca_request *request, int fd)
 {
 	struct pollfd pfd[2] = {
 		{ .fd = fd, .events = POLLIN },
-		{ .fd = device_fd, .events = 0 },
+		{ .fd = request->device_fd, .events = 0 },
 	};
 
-	while (simhca_call_poll(pfd, 2, -1) < 0)
-		if (errno != EINTR)
-			return errno;
-	return 0;
+	return wait_for(request, pfd, 2);
 }
 
 static void take_fds(const struct simhca_request *request, struct msghdr *msg,
@@ -161,7 +186,7 @@ static int receive_answer(const struct simhca_request *request, int fd,
 		simhca_spin_done(&spin, bytes > 0);
 	}
 	if (bytes < 0) {
-		err = wait_for_answer(request->device_fd, fd);
+		err = wait_for_answer(request, fd);
 		if (err)
 			return err;
 		bytes = look_for_answer(fd, &msg, 1);
@@ -231,7 +256,7 @@ static int request_in_slot(const struct simhca_request *request, struct simhca_a
 	if (err)
 		simhca_slot_end(request->slot);
 	else
-		err = simhca_slot_wait(request->slot, request->device_fd);
+		err = simhca_slot_wait(request->slot, request->device_fd, request->connection);
 	return err ? err
 		   : simhca_slot_read(request->slot, &answer->hdr, request->body, request->size,
 				      &answer->size);
@@ -253,6 +278,8 @@ static int request_within_limits(const struct simhca_request *request, struct si
 	uint32_t seen;
 	time_t end = 0;
 
+	if (connection && request->connection && connection != request->connection)
+		return EBADF;
 	for (;;) {
 		seen = simhca_sockets_put_back();
 		socket = connection ? simhca_socket_find(connection) : NULL;

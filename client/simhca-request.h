@@ -16,6 +16,8 @@
 
 struct simhca_request {
 	int device_fd;
+	uint64_t
+		connection; /* simhca_connection() that it had when it was opened; 0: that is not known */
 	int command;
 	const struct iovec *parts; /* what follows the header */
 	size_t num_parts;
@@ -41,8 +43,8 @@ struct simhca_answer {
 
 /*
  * Waits for the daemon only, and for it whatever signals come: it answers at once, or has died. 0
- * when there is an answer, whatever status it has; else errno: ENOTCONN when the daemon has gone,
- * EPROTO for what is no answer.
+ * when there is an answer, whatever status it has; else errno: ENOTCONN when the daemon has gone, EBADF when
+ * device_fd is not that connection by now, EPROTO for what is no answer.
  */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer);
 

@@ -7,6 +7,7 @@
 
 #include "simhca-calls.h"
 #include "simhca-slot.h"
+#include "simhca-sockets.h"
 #include "simhca-spin.h"
 
 #define SPIN_NS 50000
@@ -69,16 +70,20 @@ static void sleep_once(struct simhca_answer_slot *slot)
 		NULL, 0l);
 }
 
-static bool has_ended(int device_fd)
+/* 0, or why no answer comes: EBADF if the program has closed it, and has something else by its number. */
+static int look_at_connection(int device_fd, uint64_t connection)
 {
 	struct pollfd pfd = { .fd = device_fd, .events = 0 };
 
-	return simhca_call_poll(&pfd, 1, 0) > 0;
+	if (connection && simhca_connection(device_fd) != connection)
+		return EBADF;
+	return simhca_call_poll(&pfd, 1, 0) > 0 ? ENOTCONN : 0;
 }
 
-int simhca_slot_wait(struct simhca_answer_slot *slot, int device_fd)
+int simhca_slot_wait(struct simhca_answer_slot *slot, int device_fd, uint64_t connection)
 {
-	bool answered = is_answered(slot), ended = false;
+	bool answered = is_answered(slot);
+	int error = 0;
 
 	if (!answered && simhca_spin_wanted(&spin)) {
 		answered = look_for_a_while(slot);
@@ -86,10 +91,10 @@ int simhca_slot_wait(struct simhca_answer_slot *slot, int device_fd)
 	}
 	while (!answered) {
 		/* What it has answered before its end is there. */
-		if (ended)
-			return ENOTCONN;
+		if (error)
+			return error;
 		sleep_once(slot);
-		ended = !is_answered(slot) && has_ended(device_fd);
+		error = is_answered(slot) ? 0 : look_at_connection(device_fd, connection);
 		answered = is_answered(slot);
 	}
 	return 0;

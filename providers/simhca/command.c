@@ -48,6 +48,7 @@ int shca_execute(struct shca_context *ctx, const struct shca_command *cmd)
 	int fds[SIMHCA_CMD_MAX_FDS];
 	struct simhca_request request = {
 		.device_fd = ctx->vctx.context.cmd_fd,
+		.connection = ctx->connection,
 		.command = cmd->command,
 		.parts = &part,
 		.num_parts = cmd->req_size ? 1 : 0,

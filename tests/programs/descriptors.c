@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -254,6 +255,105 @@ static void connect_to_peer(struct meeting *meeting, struct ibv_cq **cq, struct 
 	start_qp(*qp, await(&meeting->qpn[1]));
 	meeting->rkey = mr->rkey;
 	meeting->qpn[0] = (*qp)->qp_num;
+}
+
+/* Of the device, as long as it is open. */
+static pid_t daemon_of_device(void)
+{
+	struct ucred daemon;
+	socklen_t size = sizeof(daemon);
+
+	CHECK(!getsockopt(context->cmd_fd, SOL_SOCKET, SO_PEERCRED, &daemon, &size));
+	return daemon.pid;
+}
+
+static int other_end; /* of the program's own socket that has the number of cmd_fd */
+
+static void *take_number_of_device(void *arg)
+{
+	const bool at_once = arg;
+	int ends[2];
+
+	if (!at_once)
+		usleep(30000); /* the command waits by then, most probably; if not the test is the other one */
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	CHECK(dup2(ends[0], context->cmd_fd) == context->cmd_fd && !close(ends[0]));
+	other_end = ends[1];
+	return NULL;
+}
+
+static pid_t stopped; /* the daemon; 0: it is not */
+
+static void give_up(int signal)
+{
+	if (stopped)
+		kill(stopped, SIGCONT);
+	_exit(signal);
+}
+
+/* Closed by the program, which has a socket of its own there, before a command or while one waits for its answer. */
+static void ask_without_device(bool before)
+{
+	const pid_t daemon = daemon_of_device();
+	struct ibv_pd *none;
+	pthread_t thread;
+	int error;
+
+	signal(SIGALRM, give_up);
+	alarm(30);
+	if (before) {
+		take_number_of_device((void *)1);
+	} else {
+		stopped = daemon;
+		CHECK(!kill(daemon, SIGSTOP));
+		CHECK(!pthread_create(&thread, NULL, take_number_of_device, NULL));
+	}
+	none = ibv_alloc_pd(context);
+	error = errno;
+	CHECK(before || (!kill(daemon, SIGCONT) && !pthread_join(thread, NULL)));
+	CHECK(!none && error == EBADF);
+}
+
+TEST(device_closed_before)
+{
+	begin();
+	ask_without_device(true);
+}
+
+TEST(device_closed_meanwhile)
+{
+	begin();
+	ask_without_device(false);
+}
+
+/* The answers that a child waits for come on a socket, not into its parent's memory. */
+static void ask_as_child(bool before)
+{
+	char byte;
+	int status;
+	pid_t child;
+
+	begin();
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		ask_without_device(before);
+		/* What is the program's has got nothing of it. */
+		CHECK(recv(other_end, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+		exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(!status);
+}
+
+TEST(device_closed_before_by_a_child)
+{
+	ask_as_child(true);
+}
+
+TEST(device_closed_meanwhile_by_a_child)
+{
+	ask_as_child(false);
 }
 
 /* The QP and the CQ that a peer had get other memory when the QP is reset, for which no descriptor is left. */
