@@ -27,9 +27,9 @@ struct sleeper {
 	uint32_t polled, waiting, empty_polls;
 	uint32_t polls_elsewhere; /* of the context's other CQs, so far */
 	uint32_t handled;	  /* by the QP to which no message need come */
-	long long cpu;
-	unsigned int looks; /* since it last moved */
-	bool seen;	    /* at this look */
+	uint64_t did;		  /* as struct look has it */
+	unsigned int looks;	  /* since it last moved */
+	bool seen;		  /* at this look */
 	bool reported;
 	char text[320]; /* if it was */
 };
@@ -63,7 +63,11 @@ static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
 /* What a session has at one look. */
 struct look {
 	struct session *session;
-	long long cpu; /* of its process, in clock ticks; of one without channels 0 */
+	/*
+	 * A hash of what its program has done so far, by which one that sleeps is known: its time on a CPU, of
+	 * one without channels 0, and its polls, since who sleeps between two of them hardly takes any.
+	 */
+	uint64_t did;
 	struct simhca_in_vain in_vain[MOST_IN_VAIN];
 	uint32_t num_in_vain;
 	uint64_t found; /* a hash of what changes while the program does anything */
@@ -335,7 +339,7 @@ static bool is_as_before(const struct sleeper *sleeper, const struct simhca_cq_i
 static void look_at_completions(const struct look *look, const struct simhca_cq_info *cq,
 				const char *how, struct sleeper *sleeper)
 {
-	if (how && is_as_before(sleeper, cq, how) && sleeper->cpu == look->cpu) {
+	if (how && is_as_before(sleeper, cq, how) && sleeper->did == look->did) {
 		sleeper->seen = true;
 		if (sleeper->looks++ == LOOKS - 1)
 			tell_of_completions(look->session, cq, sleeper);
@@ -347,7 +351,7 @@ static void look_at_completions(const struct look *look, const struct simhca_cq_
 					     .how = how,
 					     .polled = cq->polled,
 					     .waiting = cq->waiting,
-					     .cpu = look->cpu,
+					     .did = look->did,
 					     .seen = true };
 }
 
@@ -393,7 +397,7 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 					     .handled = handled,
 					     .empty_polls = cq->empty_polls,
 					     .polls_elsewhere = elsewhere,
-					     .cpu = look->cpu,
+					     .did = look->did,
 					     .seen = true };
 		return;
 	}
@@ -403,12 +407,12 @@ static void look_at_empty(const struct look *look, const struct simhca_cq_info *
 	polls = sleeper->empty_polls != cq->empty_polls;
 	/* Who has nothing posted, and sleeps, may sleep for something else. */
 	sleeps = in_vain && in_vain->why != SIMHCA_NOTHING_POSTED &&
-		 sleeps_at_channel(look->session, cq) && sleeper->cpu == look->cpu;
+		 sleeps_at_channel(look->session, cq) && sleeper->did == look->did;
 	if (!in_vain && polls)
 		tell_of_another(look, cq, sleeper);
 	else if (in_vain && (polls || sleeps || in_vain->why == SIMHCA_NO_RECEIVE))
 		tell_in_vain(look, cq, in_vain, polls, sleeper);
-	sleeper->cpu = look->cpu;
+	sleeper->did = look->did;
 }
 
 static void look_at_cq(const struct look *look, const struct simhca_cq_info *cq)
@@ -440,6 +444,7 @@ static void sum_up(struct look *look)
 			return;
 		look->found = hash(look->found, (uint64_t)cq.polled << 32 | cq.waiting);
 		look->found = hash(look->found, (uint64_t)cq.empty_polls << 32 | cq.arm);
+		look->did = hash(look->did, polls_of(&cq));
 		look->armed |= cq.arm != SIMHCA_ARM_NONE;
 		if (cq.holds_receive && (!cq.channel || !cq.was_armed))
 			look->unseen_cq = cq.number;
@@ -461,14 +466,16 @@ static void look_at_cqs(const struct look *look)
 static uint64_t look_at_session(struct session *session)
 {
 	struct look look = { .session = session, .found = session->number };
+	long long cpu;
 
 	if (!session->context || session_is_closing(session))
 		return 0;
 	if (session->pid && session->events.channels) {
-		look.cpu = process_cpu(session->pid);
-		if (look.cpu < 0)
+		cpu = process_cpu(session->pid);
+		if (cpu < 0)
 			return 0;
-		look.found = hash(look.found, (uint64_t)look.cpu);
+		look.found = hash(look.found, (uint64_t)cpu);
+		look.did = hash(look.did, (uint64_t)cpu);
 	}
 	look.num_in_vain = simhca_find_in_vain(session->context, look.in_vain, MOST_IN_VAIN);
 	for (uint32_t i = 0; i < look.num_in_vain; i++)

@@ -310,6 +310,8 @@ WAITS = {
                      "sends of its QP 0x\\w+ are done, and the last one, SEND of 8 bytes, wr_id 0x3, was not signaled"),
     "wrong_cq": ("waits for a completion at a CQ that has none", "the program polls CQ \\d+, which is empty: a receive "
                  "has completed in CQ \\d+, which it does not poll"),
+    "wrong_cq_now_and_then": ("waits for a completion at a CQ that has none", "the program polls CQ \\d+, which is empty: a "
+                              "receive has completed in CQ \\d+, which it does not poll"),
     "no_receive": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
                    "rnr_retry is 7: its peer is waits\\[\\d+\\], QP 0x\\w+"),
     "no_receive_xrc": ("waits for a receive of its peer", "SEND of 8 bytes, wr_id 0x3, of QP 0x\\w+ finds no receive, and "
@@ -378,6 +380,7 @@ def test_who_sleeps(sleeper, how):
     assert re.fullmatch(rf"[0-9:.]+ waits\[\d+\] {head}", last[0]), told.stderr
     assert re.fullmatch("  because:    " + because.replace("(", r"\(").replace(")", r"\)"), last[1]), told.stderr
     assert [line.split(":")[0].strip() for line in last[2:]][-2:] == ["usually", "try"]
+    assert head.startswith("sleeps") or "sleeps, and will not wake up" not in told.stderr, told.stderr
 
 
 @pytest.mark.parametrize("timeout, line", [

@@ -217,6 +217,17 @@ static void poll_for_ever(struct ibv_cq *cq, struct ibv_cq *other)
 	}
 }
 
+/* It hardly takes a CPU. */
+static void poll_now_and_then(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	for (;;) {
+		CHECK(ibv_poll_cq(cq, 1, &wc) >= 0);
+		usleep(50000);
+	}
+}
+
 static void poll_for_none(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
@@ -523,6 +534,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(how, "wrong_cq")) {
 		send_to(&scene, 0, 0);
 		poll_for_ever(scene.send_cq, NULL);
+	} else if (!strcmp(how, "wrong_cq_now_and_then")) {
+		send_to(&scene, 0, 0);
+		poll_now_and_then(scene.send_cq);
 	} else if (!strcmp(how, "polls_none")) {
 		send_to(&scene, 0, 0);
 		poll_for_none(scene.cq[0]);
