@@ -67,6 +67,23 @@ static uint64_t page_size(int fd)
 	return (uint64_t)file.st_blksize > least ? (uint64_t)file.st_blksize : least;
 }
 
+/*
+ * Of a program that has locked all that it maps (mlockall(2)) the kernel would allocate each page of the file, and fail
+ * where there is none. So nothing of it can be touched before it is unlocked.
+ */
+static void *map_unlocked(int fd, uint64_t offset, uint64_t size, int prot)
+{
+	void *addr = shca_map_file(fd, offset, size, PROT_NONE);
+
+	if (addr == MAP_FAILED)
+		return addr;
+	munlock(addr, size);
+	if (!mprotect(addr, size, prot))
+		return addr;
+	munmap(addr, size);
+	return MAP_FAILED;
+}
+
 /* Only what is registered, in whole pages. False: it cannot be mapped. */
 static bool map(struct shca_mapped *mapped, uint32_t key,
 		const struct simhca_map_region_reply *reply, int fd)
@@ -81,7 +98,7 @@ static bool map(struct shca_mapped *mapped, uint32_t key,
 	    (reply->may_fail && !simhca_bus_errors_are_caught()))
 		return false;
 	size = (size + page - 1) / page * page;
-	addr = shca_map_file(fd, reply->offset - lead, size, prot);
+	addr = map_unlocked(fd, reply->offset - lead, size, prot);
 	if (addr == MAP_FAILED)
 		return false;
 	/* It is another program's: it is of no use in a dump of this one. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "helper.h"
@@ -779,6 +780,21 @@ static void given_back(void)
 	}
 }
 
+/* A program that locks all its memory maps regions of others as any does, and fills nobody's file. */
+static void locked_in_memory(void)
+{
+	const size_t length = (size_t)256 << 20;
+	int file = memfd_create("sparse", MFD_CLOEXEC);
+	struct stat st;
+	char *memory;
+
+	CHECK(file >= 0 && !ftruncate(file, (off_t)length));
+	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	CHECK(memory != MAP_FAILED && !mlockall(MCL_FUTURE));
+	check_messages(reg(memory, length - 8), memory, length - PAGE);
+	CHECK(!fstat(file, &st) && st.st_blocks * 512 < 16l * PAGE);
+}
+
 /* ---------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -798,6 +814,7 @@ static const struct {
 	{ "closed_files", closed_files },
 	{ "locks_of_files", locks_of_files },
 	{ "given_back", given_back },
+	{ "locked_in_memory", locked_in_memory },
 	{ "rereg", rereg },
 	{ "protected", protected },
 	{ "forked", forked },
