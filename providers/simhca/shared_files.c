@@ -114,30 +114,64 @@ static bool has_locks(int fd)
 	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
+/* In the kernel's list, which has those of this process in any case. True if it cannot be read. */
+static bool may_have_locks(const struct simhca_mapping *mapping)
+{
+	SIMHCA_NOT_CANCELLED;
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256], file[LINK];
+	bool found = false;
+
+	if (!locks)
+		return true;
+	snprintf(file, sizeof(file), " %02" PRIx32 ":%02" PRIx32 ":%" PRIu64 " ", mapping->major,
+		 mapping->minor, mapping->inode);
+	while (!found && fgets(line, sizeof(line), locks))
+		found = strstr(line, file);
+	found |= ferror(locks);
+	fclose(locks);
+	return found;
+}
+
 /*
- * Looks for a descriptor that the program has of the file; *one is -1 if there is none. False: the file is not to be
- * opened, as the program may have locks of it, which would end with any descriptor that it closes; or none can be seen.
+ * A descriptor that the program has of the file, or -1. *locks, if it is asked for: whether somebody has locks of the
+ * file, and the program a descriptor; or none can be seen.
  */
-static bool look_for_descriptors(const struct simhca_mapping *mapping, int *one)
+static int look_for_descriptor(const struct simhca_mapping *mapping, bool *locks)
 {
 	SIMHCA_NOT_CANCELLED;
 	DIR *all = opendir("/proc/thread-self/fd");
 	const struct dirent *entry;
-	bool locks = false;
+	int found = -1;
 
-	*one = -1;
-	if (!all)
-		return false;
-	while (!locks && (entry = readdir(all))) {
+	if (locks)
+		*locks = !all;
+	while (all && (found < 0 || (locks && !*locks)) && (entry = readdir(all))) {
 		int fd = entry->d_name[0] == '.' ? -1 : atoi(entry->d_name);
 
 		if (!is_file(fd, mapping))
 			continue;
-		*one = fd;
-		locks = has_locks(fd);
+		found = fd;
+		if (locks)
+			*locks = has_locks(fd);
 	}
-	closedir(all);
-	return !locks;
+	if (all)
+		closedir(all);
+	return found;
+}
+
+/*
+ * Locks of the program's would end with any descriptor of the file that it closes, so that is not even opened. To look at
+ * all descriptors takes a program that has many of them long.
+ */
+static bool has_locks_to_lose(const struct simhca_mapping *mapping)
+{
+	bool locks;
+
+	if (!may_have_locks(mapping))
+		return false;
+	look_for_descriptor(mapping, &locks);
+	return locks;
 }
 
 /* An open file of our own, as the program may close its descriptor. */
@@ -162,14 +196,15 @@ static int open_by_mapping(const struct simhca_mapping *mapping, bool writable)
 
 static int open_file(const struct simhca_mapping *mapping, bool writable)
 {
-	int of_program, fd;
+	int fd;
 
-	if (!look_for_descriptors(mapping, &of_program))
+	if (has_locks_to_lose(mapping))
 		return -1;
 	fd = open_by_name(mapping, writable);
 	if (fd < 0)
-		fd = open_by_descriptor(of_program, mapping, writable);
-	return fd < 0 ? open_by_mapping(mapping, writable) : fd;
+		fd = open_by_mapping(mapping, writable);
+	return fd < 0 ? open_by_descriptor(look_for_descriptor(mapping, NULL), mapping, writable)
+		      : fd;
 }
 
 /* What memory was moved to goes with its last region, while others of the same memory stay. */

@@ -3,6 +3,7 @@
  * Memory that is moved into a file as it is registered (simhcad's --shared-memory): where it lies, what it holds, and
  * that it comes back. Argument: one of the scenes below, or `off`, where nothing is moved.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -795,6 +796,31 @@ static void locked_in_memory(void)
 	CHECK(!fstat(file, &st) && st.st_blocks * 512 < 16l * PAGE);
 }
 
+static unsigned int looks; /* at all descriptors */
+
+/* In front of the C library's. */
+DIR *opendir(const char *name)
+{
+	looks += !strcmp(name, "/proc/thread-self/fd");
+	return fdopendir(open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+/* A program may have many, so they are looked at only if somebody has locks of the file. */
+static void many_descriptors(void)
+{
+	char name[] = "/dev/shm/test-many-XXXXXX";
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+	int file = mkstemp(name);
+	char *memory;
+
+	CHECK(file >= 0 && !ftruncate(file, LENGTH));
+	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	CHECK(memory != MAP_FAILED);
+	CHECK(!ibv_dereg_mr(reg(memory, LENGTH)) && !looks);
+	CHECK(!fcntl(file, F_SETLK, &lock) && !ibv_dereg_mr(reg(memory, LENGTH)) && looks == 1);
+	CHECK(is_locked(file) && !unlink(name));
+}
+
 /* ---------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -815,6 +841,7 @@ static const struct {
 	{ "locks_of_files", locks_of_files },
 	{ "given_back", given_back },
 	{ "locked_in_memory", locked_in_memory },
+	{ "many_descriptors", many_descriptors },
 	{ "rereg", rereg },
 	{ "protected", protected },
 	{ "forked", forked },
