@@ -30,6 +30,13 @@ def test_mandoc(page):
     assert page.read_text().splitlines()[3] == ".Os simhca"  # mdoc(7)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "man").glob("simhca-*.1")), ids=lambda page: page.name)
+def test_subcommand_is_named_as_it_is_typed(page):
+    """.Nm by itself is the page's name, which nobody types."""
+    _, text = page.read_text().split(".Sh SYNOPSIS")
+    assert not re.search(r"^\.Nm(?!  *simhcad?\b)", text, re.M)
+
+
 def of_help(text):
     """{option: its letter and what its value is called}"""
     options = {}
