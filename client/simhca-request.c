@@ -206,7 +206,7 @@ static int receive_answer(const struct simhca_request *request, int fd,
 	return EPROTO;
 }
 
-/* On a socket that the daemon has kept. */
+/* Sends the request by a socket whose other end the daemon keeps, and gives the socket back for the next one. */
 static int request_on(struct simhca_socket *socket, const struct simhca_request *request,
 		      struct simhca_answer *answer)
 {

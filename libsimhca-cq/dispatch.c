@@ -53,10 +53,10 @@ static int deliver(struct shca_served *served, const struct shca_run *run, int b
 }
 
 /*
- * Found empty, the CQ is armed. Something may have come before the arm, so it is polled until it is
- * empty once more; whatever comes then raises an event. It is armed once in a turn, or a turn could
- * make more events than its thread reads: what is found after the arm either has used it up, and so
- * has an event, or has left it.
+ * A turn of a CQ: polls it until it is empty, arms it, and polls it until it is empty again, as a completion may
+ * have come before the arm; each one that comes later raises an event. The CQ is armed once in a turn, as its
+ * thread reads one event for each turn: a completion that is polled after the arm has either raised that event, or
+ * has left the CQ armed. True: the budget is used up, and there may be more to poll.
  */
 bool shca_served_turn(struct shca_served *served, const struct shca_run *run)
 {

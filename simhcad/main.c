@@ -36,7 +36,7 @@ static void announce(const struct daemon *daemon, int background)
 	if (settings->ready_fd != UINT32_MAX)
 		ready_write((int)settings->ready_fd);
 	if (background >= 0)
-		background_done(background);
+		background_ready(background);
 }
 
 /* From the locked directory to the last client. Returns the exit status. */

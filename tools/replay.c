@@ -134,8 +134,8 @@ static size_t ip_length(const uint8_t *ip, size_t length, uint32_t type)
 	return 0;
 }
 
-/* False: the frame is no packet of RoCE v2 (annex A17). */
-static bool take_apart(const uint8_t *frame, size_t length, struct headers *headers)
+/* Reads the headers of a frame. False: it is no packet of RoCE v2 (annex A17). */
+static bool parse_frame(const uint8_t *frame, size_t length, struct headers *headers)
 {
 	uint32_t type = 0;
 	const size_t at = find_ip(frame, length, &type);
@@ -284,7 +284,7 @@ static void take_frame(struct replay *replay, const uint8_t *frame, size_t lengt
 	struct headers headers;
 	bool begins;
 
-	if (!take_apart(frame, length, &headers))
+	if (!parse_frame(frame, length, &headers))
 		return;
 	replay->of_roce++;
 	if (is_request(headers.opcode, &request, &begins)) {

@@ -13,7 +13,7 @@
 /* What leaving out columns needs to know of one; libsmartcols has the cells. */
 struct width {
 	int most;
-	bool says_something; /* a cell is neither "0" nor "-" */
+	bool has_content; /* a cell is neither "0" nor "-" */
 	bool left_out;
 };
 
@@ -82,7 +82,7 @@ static void add_cell(struct table *table, char *text)
 	width = &table->widths[table->used++];
 	if ((int)strlen(text) > width->most)
 		width->most = (int)strlen(text);
-	width->says_something |= strcmp(text, "0") && strcmp(text, "-");
+	width->has_content |= strcmp(text, "0") && strcmp(text, "-");
 }
 
 void table_add(struct table *table, const char *format, ...)
@@ -125,8 +125,8 @@ static size_t dispensable(const struct table *table)
 
 		if (this->left_out || !table->columns[i].rank)
 			continue;
-		if (found == table->count || this->says_something < best->says_something ||
-		    (this->says_something == best->says_something &&
+		if (found == table->count || this->has_content < best->has_content ||
+		    (this->has_content == best->has_content &&
 		     table->columns[i].rank > table->columns[found].rank))
 			found = i;
 	}

@@ -304,72 +304,59 @@ static void free_tables(struct simhca_device *device)
 	simhca_numbers_free(&device->xrcdns);
 }
 
-struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
-					   const struct simhca_device_config *config,
-					   struct simhca_why *why)
+/* False: out of memory. */
+static bool alloc_tables(struct simhca_device *device)
 {
-	struct simhca_device *device = calloc(1, sizeof(*device));
-	struct simhca_device *_Atomic *last;
-	ssize_t ignored;
+	const bool efa = device->config.efa;
 
-	if (!device) {
-		simhca_why(why, ENOMEM, "out of memory");
-		return NULL;
-	}
-	device->config = *config;
-	device->fabric = fabric;
-	device->next_key_index = 1;
-	simhca_log_share_init(&device->log_share);
 	device->keys = simhca_table_alloc(SIMHCA_MPT_ENTRIES * sizeof(*device->keys));
 	device->qps = simhca_table_alloc(SIMHCA_QPN_SLOTS * sizeof(*device->qps));
 	device->srqs = simhca_table_alloc(SIMHCA_SRQN_SLOTS * sizeof(*device->srqs));
 	device->stats = simhca_table_alloc(SIMHCA_STATS_BLOCKS * sizeof(*device->stats));
 	device->gone = simhca_gone_create();
-	if (!device->keys || !device->qps || !device->srqs || !device->stats || !device->gone ||
-	    !simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) ||
-	    !simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS) ||
-	    !simhca_numbers_init(&device->pdns, SIMHCA_QPN_SLOTS) ||
-	    !simhca_numbers_init_plain(&device->cqns, config->efa ? EFA_CQN_SLOTS : CQN_SLOTS) ||
-	    !simhca_numbers_init_plain(&device->xrcdns, XRCDN_SLOTS)) {
-		simhca_why(why, ENOMEM, "out of memory");
-		goto fail;
-	}
-	if (check_config(&device->config, why) || create_memory(device, why))
-		goto fail;
-	if (config->efa) {
+	if (efa)
 		device->efa_qps = simhca_table_alloc(SIMHCA_EFA_QPS * sizeof(*device->efa_qps));
-		if (!device->efa_qps) {
-			simhca_why(why, ENOMEM, "out of memory");
-			goto fail;
-		}
-	}
-	simhca_rwlock_init(&device->mcast_lock, NULL, SIMHCA_LOCK_MULTICAST);
-	ignored = getrandom(device->group_hash, sizeof(device->group_hash), GRND_NONBLOCK);
-	(void)ignored; /* without, it is a hash all the same */
-	simhca_rwlock_init(&device->flow_lock, NULL, SIMHCA_LOCK_FLOWS);
+	return device->keys && device->qps && device->srqs && device->stats && device->gone &&
+	       (!efa || device->efa_qps) && simhca_numbers_init(&device->qpns, SIMHCA_QPN_SLOTS) &&
+	       simhca_numbers_init(&device->srqns, SIMHCA_SRQN_SLOTS) &&
+	       simhca_numbers_init(&device->pdns, SIMHCA_QPN_SLOTS) &&
+	       simhca_numbers_init_plain(&device->cqns, efa ? EFA_CQN_SLOTS : CQN_SLOTS) &&
+	       simhca_numbers_init_plain(&device->xrcdns, XRCDN_SLOTS);
+}
+
+/* What programs read of a device before anything is made on it. */
+static void fill_memory(struct simhca_device *device)
+{
+	const struct simhca_device_config *config = &device->config;
+
 	device->mem->abi_version = SIMHCA_ABI_VERSION;
 	device->mem->qpc_offset = QPC_OFFSET;
 	device->mem->mpt_offset = MPT_OFFSET;
 	device->mem->size = DEVMEM_SIZE;
 	device->mem->pkeys[0] = SIMHCA_DEFAULT_PKEY;
-	device->mem->fast_path = device->config.fast_path;
-	device->mem->moves_memory = device->config.fast_path && device->config.moves_memory;
-	fill_product(device->config.product.fw_ver ? &device->config.product : &own_product,
-		     device->mem);
-	fill_attr(&device->config, &device->mem->attr);
-	fill_port(&device->config, &device->mem->port);
+	device->mem->fast_path = config->fast_path;
+	device->mem->moves_memory = config->fast_path && config->moves_memory;
+	fill_product(config->product.fw_ver ? &config->product : &own_product, device->mem);
+	fill_attr(config, &device->mem->attr);
+	fill_port(config, &device->mem->port);
 	atomic_init(&device->wire_mtu, atomic_load(&device->mem->port.active_mtu));
 	if (config->efa) {
-		fill_efa_attr(&device->config, &device->mem->attr);
-		fill_efa_port(&device->config, &device->mem->port);
+		fill_efa_attr(config, &device->mem->attr);
+		fill_efa_port(config, &device->mem->port);
 	}
-	if (config->infiniband) { /* a port has at least the GID made of its GUID (IBTA vol.
-				     1, 4.1.1) */
+	/* A port has at least the GID made of its GUID (IBTA vol. 1, 4.1.1). */
+	if (config->infiniband) {
 		device->mem->gids[0].gid.global.subnet_prefix = htobe64(0xfe80000000000000);
 		device->mem->gids[0].gid.global.interface_id = htobe64(config->node_guid);
 	}
-
 	simhca_gids_set(&device->gids, device->mem->gids);
+}
+
+static void add_to_fabric(struct simhca_device *device)
+{
+	struct simhca_fabric *fabric = device->fabric;
+	struct simhca_device *_Atomic *last;
+
 	pthread_rwlock_wrlock(&fabric->lock);
 	for (uint32_t slot = 0; slot < SIMHCA_MM_SLOTS; slot++)
 		atomic_init(&device->mem->by_device[slot], atomic_load(&fabric->by_device[slot]));
@@ -381,6 +368,35 @@ struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
 	*last = device;
 	pthread_rwlock_unlock(&fabric->lock);
 	simhca_fabric_changed(fabric);
+}
+
+struct simhca_device *simhca_device_create(struct simhca_fabric *fabric,
+					   const struct simhca_device_config *config,
+					   struct simhca_why *why)
+{
+	struct simhca_device *device = calloc(1, sizeof(*device));
+	ssize_t ignored;
+
+	if (!device) {
+		simhca_why(why, ENOMEM, "out of memory");
+		return NULL;
+	}
+	device->config = *config;
+	device->fabric = fabric;
+	device->next_key_index = 1;
+	simhca_log_share_init(&device->log_share);
+	if (!alloc_tables(device)) {
+		simhca_why(why, ENOMEM, "out of memory");
+		goto fail;
+	}
+	if (check_config(&device->config, why) || create_memory(device, why))
+		goto fail;
+	simhca_rwlock_init(&device->mcast_lock, NULL, SIMHCA_LOCK_MULTICAST);
+	ignored = getrandom(device->group_hash, sizeof(device->group_hash), GRND_NONBLOCK);
+	(void)ignored; /* without, it is a hash all the same */
+	simhca_rwlock_init(&device->flow_lock, NULL, SIMHCA_LOCK_FLOWS);
+	fill_memory(device);
+	add_to_fabric(device);
 	return device;
 fail:
 	free_tables(device);

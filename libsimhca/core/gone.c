@@ -107,7 +107,7 @@ void simhca_gone_facts(struct simhca_gone *gone, const struct simhca_failure *fa
 		facts->window = found->was.window;
 		facts->changed = alive;
 		facts->now_key = found->next;
-		/* That one may be gone as well. */
+		/* The key that followed may be gone as well: the last of the row is the one to name. */
 		for (int i = 0; i < SUCCESSORS; i++) {
 			next = find(gone, failure->pd, facts->now_key);
 			if (!next || next->was.changed)

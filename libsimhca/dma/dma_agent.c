@@ -28,6 +28,7 @@
 #define AGENT_TIMEOUT_MS 5000
 #define AGENT_LOOK_MS 250 /* how often to see whether the process is stopped */
 #define AGENT_MIN_BOUNCE 4096u
+#define AGENT_MAX_BOUNCE (64u << 20)
 
 struct simhca_agent {
 	pthread_mutex_t lock; /* one request at a time */
@@ -39,22 +40,25 @@ struct simhca_agent {
 	bool dead;
 };
 
-struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd, uint64_t bounce_size)
+/* Whether the file has so many bytes, of which none can be missing when they are touched (SIGBUS). */
+static bool is_bounce_memory(int fd, uint64_t size)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-	struct simhca_agent *agent;
 	struct stat st;
 
+	/* The size is asked for last: the client could shrink the file before it had the seals. */
+	return size >= AGENT_MIN_BOUNCE && size <= AGENT_MAX_BOUNCE &&
+	       simhca_file_kind(fd) == SIMHCA_FILE_MEMORY &&
+	       (fcntl(fd, F_GET_SEALS) & seals) == seals && simhca_file_has_ordinary_pages(fd) &&
+	       !fstat(fd, &st) && (uint64_t)st.st_size >= size;
+}
+
+struct simhca_agent *simhca_agent_create(pid_t pid, int socket, int bounce_fd, uint64_t bounce_size)
+{
+	struct simhca_agent *agent;
+
 	if (simhca_file_kind(socket) != SIMHCA_FILE_UNIX_SOCKET ||
-	    simhca_file_kind(bounce_fd) != SIMHCA_FILE_MEMORY || bounce_size < AGENT_MIN_BOUNCE ||
-	    bounce_size > (64u << 20) ||
-	    /*
-	     * Without the seals the client could shrink the file under us: SIGBUS. Its size is
-	     * asked for when they are there.
-	     */
-	    (fcntl(bounce_fd, F_GET_SEALS) & seals) != seals ||
-	    !simhca_file_has_ordinary_pages(bounce_fd) || fstat(bounce_fd, &st) ||
-	    (uint64_t)st.st_size < bounce_size) {
+	    !is_bounce_memory(bounce_fd, bounce_size)) {
 		errno = EINVAL;
 		return NULL;
 	}

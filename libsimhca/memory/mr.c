@@ -195,22 +195,20 @@ void simhca_region_leave_file(struct simhca_context *context, struct simhca_key 
 	region->of_file = region->moved = false;
 }
 
-int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
-		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
-		    struct simhca_why *why)
-{
-	struct simhca_key *mr = simhca_object(context, SIMHCA_OBJ_MR, req->handle, why);
-	const uint32_t known = SIMHCA_REREG_TRANSLATION | SIMHCA_REREG_PD | SIMHCA_REREG_ACCESS;
+/* What a region becomes by being registered again. */
+struct next {
 	struct simhca_pd *pd;
-	struct simhca_mpt *mpt;
-	struct simhca_mpt next;
-	struct simhca_gone_key was, now;
+	struct simhca_mm *mm;
 	struct simhca_odp *odp;
-	int ret;
+	uint64_t addr, iova, length;
+	uint32_t access;
+};
 
-	if (!mr)
-		return -ENOENT;
-	mpt = mr->mpt;
+/* Whether regions of its kind can be registered again, by these flags. */
+static int check_rereg(const struct simhca_key *mr, uint32_t flags, struct simhca_why *why)
+{
+	const uint32_t known = SIMHCA_REREG_TRANSLATION | SIMHCA_REREG_PD | SIMHCA_REREG_ACCESS;
+
 	if (mr->mm->kind == SIMHCA_MM_NULL)
 		return simhca_why(why, EINVAL, "the null MR cannot be registered again");
 	if (mr->dm_users || (mr->of_file && !mr->home))
@@ -219,69 +217,107 @@ int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
 			"an MR of on-chip memory or of a file cannot be registered again");
 	if (mr->pages)
 		return simhca_why(why, EINVAL, "a fast-register MR is registered by work requests");
-	if (!req->flags || (req->flags & ~known))
-		return simhca_why(why, EINVAL, "rereg flags 0x%x: 1 to 7 are known", req->flags);
-	next = (struct simhca_mpt){
-		.access = mpt->access, .iova = mpt->iova, .addr = mpt->addr, .length = mpt->length
+	if (!flags || (flags & ~known))
+		return simhca_why(why, EINVAL, "rereg flags 0x%x: 1 to 7 are known", flags);
+	return 0;
+}
+
+/* sender: the memory of the process that asks. */
+static int find_next(struct simhca_context *context, const struct simhca_key *mr,
+		     struct simhca_mm *sender, const struct simhca_rereg_mr_req *req,
+		     struct next *next, struct simhca_why *why)
+{
+	const struct simhca_mpt *mpt = mr->mpt;
+	int ret;
+
+	*next = (struct next){
+		.pd = mr->pd,
+		.mm = mr->home ? mr->home : mr->mm,
+		.addr = mpt->addr,
+		.iova = mpt->iova,
+		.length = mpt->length,
+		.access = mpt->access,
 	};
-	pd = mr->pd;
 	if (req->flags & SIMHCA_REREG_PD) {
-		pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
-		if (!pd)
+		next->pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+		if (!next->pd)
 			return -ENOENT;
 	}
 	if (req->flags & SIMHCA_REREG_ACCESS) {
 		ret = simhca_check_access(req->access, why);
 		if (ret)
 			return ret;
-		next.access = req->access;
+		next->access = req->access;
 	}
 	if (req->flags & SIMHCA_REREG_TRANSLATION) {
-		next.addr = req->addr;
-		next.length = req->length;
-		next.iova = simhca_first_iova(next.access, req->iova);
-	} else {
-		mm = mr->home ? mr->home : mr->mm;
+		next->mm = sender;
+		next->addr = req->addr;
+		next->length = req->length;
+		next->iova = simhca_first_iova(next->access, req->iova);
 	}
-	ret = check_range(mm, next.addr, next.length, next.iova, next.access, req->unmapped, why);
-	if (ret)
-		return ret;
+	ret = check_range(next->mm, next->addr, next->length, next->iova, next->access,
+			  req->unmapped, why);
+	return ret ? ret
+		   : make_odp(context->device, next->mm, next->addr, next->length, next->access,
+			      &next->odp, why);
+}
 
-	ret = make_odp(context->device, mm, next.addr, next.length, next.access, &odp, why);
-	if (ret)
-		return ret;
-	ret = withdraw(context, mr, why);
-	if (ret) {
-		simhca_odp_destroy(odp);
-		return ret;
-	}
+/* The region is out of use meanwhile. */
+static void become(struct simhca_context *context, struct simhca_key *mr, const struct next *next)
+{
+	struct simhca_mpt *mpt = mr->mpt;
+	struct simhca_gone_key was, now;
+
 	if (mr->of_file)
 		simhca_region_leave_file(context, mr);
 	else
 		mr->mm->regions--;
 	simhca_odp_destroy(mr->odp);
-	mr->odp = odp;
+	mr->odp = next->odp;
 	simhca_watch_destroy(mr->watch);
 	mr->watch = NULL;
 	was = as_gone(mpt);
 	was.changed = true;
 	simhca_gone_add(context->device->gone, &was);
-	mpt->access = next.access;
-	mpt->iova = next.iova;
-	mpt->addr = next.addr;
-	mpt->length = next.length;
-	mpt->mm = caller_mm(mm, next.access);
-	mpt->pd = pd->number;
+	mpt->access = next->access;
+	mpt->iova = next->iova;
+	mpt->addr = next->addr;
+	mpt->length = next->length;
+	mpt->mm = caller_mm(next->mm, next->access);
+	mpt->pd = next->pd->number;
 	mr->pd->users[SIMHCA_OBJ_MR]--;
-	pd->users[SIMHCA_OBJ_MR]++;
-	mr->pd = pd;
-	mr->mm = mm;
-	mm->regions++;
+	next->pd->users[SIMHCA_OBJ_MR]++;
+	mr->pd = next->pd;
+	mr->mm = next->mm;
+	mr->mm->regions++;
 	now = as_gone(mpt);
 	simhca_gone_follow(context->device->gone, &now);
+}
+
+int simhca_rereg_mr(struct simhca_context *context, struct simhca_mm *mm,
+		    const struct simhca_rereg_mr_req *req, struct simhca_reg_mr_reply *reply,
+		    struct simhca_why *why)
+{
+	struct simhca_key *mr = simhca_object(context, SIMHCA_OBJ_MR, req->handle, why);
+	struct next next;
+	int ret;
+
+	if (!mr)
+		return -ENOENT;
+	ret = check_rereg(mr, req->flags, why);
+	if (!ret)
+		ret = find_next(context, mr, mm, req, &next, why);
+	if (ret)
+		return ret;
+	ret = withdraw(context, mr, why);
+	if (ret) {
+		simhca_odp_destroy(next.odp);
+		return ret;
+	}
+	become(context, mr, &next);
 	simhca_key_publish(mr, SIMHCA_MPT_MR);
 	reply->handle = req->handle;
-	reply->lkey = reply->rkey = mpt->key;
+	reply->lkey = reply->rkey = mr->mpt->key;
 	return 0;
 }
 

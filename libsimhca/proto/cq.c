@@ -596,7 +596,7 @@ static void renew_cqe(const struct simhca_cqe *from, struct simhca_cqe *to, uint
 	atomic_store_explicit(&to->seq, index + 1, memory_order_release);
 }
 
-/* What waits beside the ring; end: behind the last CQE that waits. */
+/* Copies the data of messages that wait in the CQ for who polls; CQEs up to `end` have been copied. */
 static void copy_data(const struct simhca_cq *cq, const struct simhca_cq_view *to, uint32_t end)
 {
 	uint64_t data[SIMHCA_CQ_DATA / sizeof(uint64_t)];

@@ -391,6 +391,73 @@ bool simhca_modify_is_privileged(const struct simhca_modify_qp_req *req)
 	return (req->mask & SIMHCA_QP_QKEY) && (req->attr.qkey & SIMHCA_QKEY_CONTROLLED);
 }
 
+/*
+ * Puts the new state in place. Engines bring a QP down at any time, also without its locks: so that is done only if
+ * the old state still stands, and else the request is checked again. Under the locks.
+ */
+static int move(struct simhca_qp *qp, const struct simhca_modify_qp_req *req, uint32_t mask,
+		uint32_t *from, uint32_t *to, struct simhca_why *why)
+{
+	int ret;
+
+	*from = simhca_qp_state(qp);
+	do {
+		ret = check(qp, req, mask, *from, to, why);
+		if (ret)
+			return ret;
+		/* What leaves the working states leaves no page fault behind. */
+		if ((*to == SIMHCA_QPS_RESET || *to == SIMHCA_QPS_ERR) &&
+		    !simhca_faults_disable(&qp->faults))
+			return -EAGAIN;
+	} while (!atomic_compare_exchange_strong(&qp->qpc->state, from, *to));
+	return 0;
+}
+
+/* What a QP in RESET does not keep; spare: a file for the memory that a peer has of it, or -1. */
+static void enter_reset(struct simhca_qp *qp, int spare, struct simhca_modify_qp_reply *reply)
+{
+	simhca_qp_recover(qp);
+	if (qp->context) /* an XRC_RECV QP binds none */
+		simhca_free_windows_of(qp->context, qp->qpn);
+	/* Before the memory that says so is another. */
+	qp->dropped_receives = waiting_receives(qp);
+	qp->dropped_sends = simhca_unpolled_sends(qp);
+	if (spare >= 0)
+		reply->segment = simhca_fastpath_revoke(qp, spare);
+	reset(qp);
+}
+
+/* The attributes of the request, which has been granted, and what a move brings along but to RESET. */
+static void enter(struct simhca_qp *qp, const struct simhca_modify_qp_req *req, uint32_t mask,
+		  uint32_t from, uint32_t to)
+{
+	const bool connects = from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR;
+
+	/* Who moves to SQD asks for the event each time. */
+	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS)
+		qp->qpc->en_sqd_async_notify = 0;
+	if (to != SIMHCA_QPS_RESET)
+		apply(qp, mask, &req->attr);
+	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
+		simhca_fastpath_end(qp);
+	if (connects || (mask & SIMHCA_QP_AV)) {
+		if (qp->wire.uplink)
+			qp->wire.uplink->connect(qp);
+		simhca_fabric_changed(qp->device->fabric); /* whose packets it accepts */
+	}
+	if (connects) {
+		atomic_store(&qp->faults.off_until, 0);
+		if (mask & SIMHCA_QP_AV)
+			simhca_silence_connected(qp);
+	}
+	if (qp->type == SIMHCA_QPT_XRC_RECV) {
+		disconnect_xrc_target(qp, from, to);
+	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
+		qp->qpc->sq_draining = 1;
+		qp->drained_event_due = qp->qpc->en_sqd_async_notify;
+	}
+}
+
 int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_qp_req *req,
 		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
 {
@@ -416,63 +483,22 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 	if ((mask & SIMHCA_QP_STATE) && to != SIMHCA_QPS_RTS && !send_off(qp))
 		return -EAGAIN;
 	/*
-	 * Engines bring a QP down at any time, also without these locks; so the new state is put in
-	 * place only if the old one still stands, and else the request is checked again. The
-	 * attributes come after it: a request that is refused in the end has changed none. Whoever
-	 * goes by them waits for these locks, or for `fastpath_epoch`, which is 0 below RTS.
+	 * The attributes come after the new state: a request that is refused in the end has changed none.
+	 * Whoever goes by them waits for these locks, or for `fastpath_epoch`, which is 0 below RTS.
 	 */
 	ret = simhca_qp_begin_both(qp, true);
 	if (ret)
 		return ret;
 	if (to == SIMHCA_QPS_RESET)
 		ret = simhca_fastpath_spare(qp, &spare, why);
+	if (!ret)
+		ret = move(qp, req, mask, &from, &to, why);
 	if (ret)
 		goto out;
-	from = simhca_qp_state(qp);
-	do {
-		ret = check(qp, req, mask, from, &to, why);
-		/* What leaves the working states leaves no page fault behind. */
-		if (!ret && (to == SIMHCA_QPS_RESET || to == SIMHCA_QPS_ERR) &&
-		    !simhca_faults_disable(&qp->faults))
-			ret = -EAGAIN;
-		if (ret)
-			goto out;
-	} while (!atomic_compare_exchange_strong(&qp->qpc->state, &from, to));
-	/* Who moves to SQD asks for the event each time. */
-	if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS)
-		qp->qpc->en_sqd_async_notify = 0;
-	if (to != SIMHCA_QPS_RESET)
-		apply(qp, mask, &req->attr);
-	if (to != SIMHCA_QPS_RTS || (from != SIMHCA_QPS_RTR && from != SIMHCA_QPS_RTS))
-		simhca_fastpath_end(qp);
-
-	if ((from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) || (mask & SIMHCA_QP_AV)) {
-		if (qp->wire.uplink)
-			qp->wire.uplink->connect(qp);
-		simhca_fabric_changed(qp->device->fabric); /* whose packets it accepts */
-	}
+	enter(qp, req, mask, from, to);
 	if (to == SIMHCA_QPS_RESET) {
-		simhca_qp_recover(qp);
-		if (qp->context) /* an XRC_RECV QP binds none */
-			simhca_free_windows_of(qp->context, qp->qpn);
-		/* Before the memory that says so is another. */
-		qp->dropped_receives = waiting_receives(qp);
-		qp->dropped_sends = simhca_unpolled_sends(qp);
-		if (spare >= 0)
-			reply->segment = simhca_fastpath_revoke(qp, spare);
+		enter_reset(qp, spare, reply);
 		spare = -1;
-		reset(qp);
-	}
-	if (from == SIMHCA_QPS_INIT && to == SIMHCA_QPS_RTR) {
-		atomic_store(&qp->faults.off_until, 0);
-		if (mask & SIMHCA_QP_AV)
-			simhca_silence_connected(qp);
-	}
-	if (qp->type == SIMHCA_QPT_XRC_RECV) {
-		disconnect_xrc_target(qp, from, to);
-	} else if (to == SIMHCA_QPS_SQD && from == SIMHCA_QPS_RTS) {
-		qp->qpc->sq_draining = 1;
-		qp->drained_event_due = qp->qpc->en_sqd_async_notify;
 	}
 	reply->state = to;
 	reply->renew = simhca_queues_to_renew(qp, false);

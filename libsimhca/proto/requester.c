@@ -423,7 +423,10 @@ static bool may_send(struct simhca_qp *qp)
 	return (state == SIMHCA_QPS_RTS || state == SIMHCA_QPS_SQD) && simhca_wait_is_over(qp);
 }
 
-/* Waits for answers: all is sent, or as much as may be under way. */
+/*
+ * All is sent, or as much as may be under way: waits for answers. On a link by calls the responder sends what it
+ * still owes of a READ response only when it is called again.
+ */
 static enum simhca_next await_answers(struct simhca_worker *worker, struct simhca_qp *qp,
 				      uint64_t *bytes)
 {

@@ -29,7 +29,7 @@ static void let_go(struct kept_answer *kept)
 	free(kept);
 }
 
-/* The program has closed the other end, or says something there, which it has no reason to. */
+/* Closes kept sockets whose other end the program has closed, or by which it sends something, as no program does. */
 static void on_events(struct ev_loop *loop, ev_io *io, int events)
 {
 	struct epoll_event event[TURN];

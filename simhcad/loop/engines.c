@@ -207,8 +207,8 @@ struct simhca_engine *engine_model(const struct engine *engine)
 	return engine->model;
 }
 
-/* How many CPUs we may run on; notes them if they are few. */
-static unsigned int cpus_available(struct engines *engines)
+/* Counts the CPUs that the daemon may run on. Notes which they are if an engine can have a thread on each. */
+static unsigned int find_cpus(struct engines *engines)
 {
 	unsigned int count;
 	cpu_set_t set;
@@ -230,7 +230,7 @@ int engines_start(struct engines *engines, struct simhca_fabric *fabric, struct 
 {
 	unsigned int cpus;
 
-	cpus = cpus_available(engines);
+	cpus = find_cpus(engines);
 	if (!on_each_cpu)
 		engines->num_cpus = 0;
 	if (!count)

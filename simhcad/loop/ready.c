@@ -69,7 +69,7 @@ int background_start(void)
 		/*
 		 * A process group of its own is out of reach of the terminal's keys and of its
 		 * end; a session of its own is none of use (Documentation/architecture.md,
-		 * "Engines"). What is said before background_done() is said on a terminal, too,
+		 * "Engines"). What is said before background_ready() is said on a terminal, too,
 		 * that stops who writes in the background (stty tostop).
 		 */
 		setpgid(0, 0);
@@ -90,7 +90,7 @@ int background_start(void)
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-void background_done(int fd)
+void background_ready(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 

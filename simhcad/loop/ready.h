@@ -11,10 +11,11 @@ void ready_write(int fd);
 
 /*
  * --daemonize: goes on in the background, in a child; the parent waits and exits with 0 when the
- * child calls background_done(), or with the child's exit status. Before any thread is started.
- * Returns the descriptor for background_done(), -1 on failure.
+ * child calls background_ready(), or with the child's exit status. Before any thread is started.
+ * Returns the descriptor for background_ready(), -1 on failure.
  */
 int background_start(void);
-void background_done(int fd);
+/* Programs are served: lets go of the terminal and the working directory, and has the parent exit. */
+void background_ready(int fd);
 
 #endif

@@ -400,7 +400,7 @@ HANDLER(query_route)
 		       offsetof(struct rdma_ucm_query_route_resp, ibdev_index), why);
 }
 
-static void device_of(const struct cma_id *id, struct rdma_ucm_query_addr_resp *resp)
+static void fill_device(const struct cma_id *id, struct rdma_ucm_query_addr_resp *resp)
 {
 	if (!id->device)
 		return;
@@ -419,7 +419,7 @@ static int query_addr(struct ucma_call *call, const struct cma_id *id, struct si
 	resp.dst_size = (uint16_t)cma_addr_size(&id->dst);
 	memcpy(&resp.src_addr, &id->src, sizeof(id->src));
 	memcpy(&resp.dst_addr, &id->dst, sizeof(id->dst));
-	device_of(id, &resp);
+	fill_device(id, &resp);
 	return respond(call, &resp, sizeof(resp),
 		       offsetof(struct rdma_ucm_query_addr_resp, ibdev_index), why);
 }
@@ -441,7 +441,7 @@ static int query_gid(struct ucma_call *call, const struct cma_id *id, struct sim
 	union cma_addr src = { .in.sin_family = 0 }, dst = { .in.sin_family = 0 };
 
 	memset(&resp, 0, sizeof(resp));
-	device_of(id, &resp);
+	fill_device(id, &resp);
 	if (id->src.sa.sa_family == AF_IB)
 		src = id->src;
 	else

@@ -120,7 +120,7 @@ static bool was_fetched(const struct cma_id *id, enum cma_event_type type)
 	return true;
 }
 
-/* librdmacm ends the handshake when the event is fetched. */
+/* A client whose request was accepted has not fetched that event, at which librdmacm sends the RTU. */
 static void tell_of_answer(const struct cma *cma, struct request *request, const struct cma_id *id)
 {
 	const struct cma_id *server = find_client(cma, id, ACCEPTED);

@@ -62,7 +62,7 @@ bool simhca_gmps_put(struct simhca_wire *wire, const struct simhca_packet *packe
 	return room;
 }
 
-/* The oldest; its MAD is copied to `mad`. */
+/* Takes the oldest datagram off the queue: *gmp, with its MAD in `mad`. False: there is none. */
 static bool take(struct simhca_gmps *gmps, struct simhca_gmp *gmp, uint8_t *mad)
 {
 	bool taken;

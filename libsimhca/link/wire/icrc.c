@@ -56,7 +56,10 @@ static uint32_t load(const uint8_t *at)
 	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* length: without the ICRC; again: bytes of the datagram that are covered once more. */
+/*
+ * The ICRC of a datagram of that length, without the ICRC. Its first `again` bytes are covered once more, as rxe does
+ * with a FLUSH.
+ */
 static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *datagram, size_t length,
 			size_t again)
 {
