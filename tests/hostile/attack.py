@@ -9,6 +9,7 @@ from protocol import BUILD
 # Seconds. A quiet machine needs a tenth of a second; one that is busy must not fail for that, and
 # every attack here would go on for ten seconds and more.
 BOUND = 1.2
+ATTACK = 1.6  # seconds in which the neighbour has its rounds: more than BOUND
 
 
 class Program:

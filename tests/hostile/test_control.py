@@ -12,11 +12,10 @@ import time
 
 import pytest
 
-from attack import BOUND
+from attack import ATTACK, BOUND
 from protocol import NUMBER, close_all, command
 from test_rdma_cm import running
 
-ATTACK = 1.6  # seconds, longer than BOUND
 REPORTS = ["status", "qp", "cq", "srq", "mr", "cm", "wire", "explain", "lint", "inject"]
 
 MANY_IDS = """

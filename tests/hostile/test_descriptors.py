@@ -14,9 +14,8 @@ import time
 
 import pytest
 
+from attack import ATTACK
 from protocol import MAGIC, NUMBER, VERSION, Client, close_all
-
-ATTACK = 1.6  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
 
 
 def request(name, body=b""):

@@ -14,10 +14,10 @@ import time
 
 import pytest
 
+from attack import ATTACK
 from protocol import BUILD, NUMBER, close_all
 
 REM_ACCESS_ERR = 10
-ATTACK = 1.6  # seconds, longer than conftest.BOUND, in which the neighbour has its rounds
 
 
 def engine_threads(daemon):

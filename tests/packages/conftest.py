@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Packages are built and installed in fresh trees of Debian releases, by scripts/chroot."""
+"""The releases that packages are built for, a release of the commit, and the table of what passed."""
 
 import os
 import pathlib
@@ -8,27 +8,8 @@ import tempfile
 
 import pytest
 
-from built import Built, note
+from built import note
 from trees import RELEASES, ROOT
-
-
-@pytest.fixture(scope="session")
-def builds():
-    """built(RELEASE): once for each."""
-    made = {}
-    with tempfile.TemporaryDirectory(prefix="simhca-packages-", dir="/var/tmp") as directory:
-
-        def built(release):
-            if release not in made:
-                made[release] = None
-                made[release] = Built(release, pathlib.Path(directory))
-            assert made[release], "the packages could not be built, see above"
-            return made[release]
-
-        yield built
-        for build in made.values():
-            if build:
-                build.tree.remove()
 
 
 @pytest.fixture(scope="session")
@@ -50,11 +31,6 @@ def published():
 @pytest.fixture(scope="session", params=RELEASES)
 def release(request):
     return request.param
-
-
-@pytest.fixture
-def built(builds, release):
-    return builds(release)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -8,13 +8,38 @@ compilers come only then, for what autopkgtest builds.
 import pathlib
 import re
 import subprocess
+import tempfile
 import time
 
 import pytest
-from built import note
+from built import Built, note
 from trees import Tree
 
 MUSL = pathlib.Path("/usr/bin/musl-gcc")
+
+
+@pytest.fixture(scope="module")
+def builds():
+    """builds(release): its packages, built once."""
+    made = {}
+    with tempfile.TemporaryDirectory(prefix="simhca-packages-", dir="/var/tmp") as directory:
+
+        def built(release):
+            if release not in made:
+                made[release] = None
+                made[release] = Built(release, pathlib.Path(directory))
+            assert made[release], "the packages could not be built, see above"
+            return made[release]
+
+        yield built
+        for build in made.values():
+            if build:
+                build.tree.remove()
+
+
+@pytest.fixture
+def built(builds, release):
+    return builds(release)
 
 
 @pytest.fixture(scope="module")

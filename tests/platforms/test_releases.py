@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 import pytest
 
 import tables
-from trees import LOGS, RELEASES
+from trees import LOGS, RELEASES, Tree
 
 USERS = "root", "user"
 HOMES = {"root": "/root", "user": "/home/user"}
@@ -125,6 +125,21 @@ def expect_legal_skips(release, user, found):
     unlisted = [(test, reason) for report in found for test, reason in skipped(report)
                 if not any(re.search(one, f"{test} {reason}") for one in legal)]
     assert not unlisted, "skips for a reason that SKIPS does not have"
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """trees(release, groups...): one with what these groups of scripts/packages name, made once; all go in the end."""
+    made = {}
+
+    def tree(release, *groups):
+        if (release, groups) not in made:
+            made[release, groups] = Tree(release, *groups)
+        return made[release, groups]
+
+    yield tree
+    for one in made.values():
+        one.remove()
 
 
 def note(release, user, what, result):

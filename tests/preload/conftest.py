@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Programs with and without the preload library, on a fake device tree."""
-import subprocess
-
 import pytest
 
 from fakes import clean_environment, fake_daemon, need
@@ -18,11 +16,3 @@ def preloaded(runtime_dir):
     """The environment of a program that sees the device."""
     return clean_environment() | {"LD_PRELOAD": need("SIMHCA_PRELOAD"),
                                   "SIMHCA_RUNTIME_DIR": str(runtime_dir)}
-
-
-@pytest.fixture
-def run(preloaded):
-    def run(*argv, **env):
-        return subprocess.run(argv, env=preloaded | env, capture_output=True, text=True,
-                              timeout=60, stdin=subprocess.DEVNULL, check=False)
-    return run

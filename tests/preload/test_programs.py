@@ -16,6 +16,14 @@ DEVICE = "/sys/class/infiniband/rxe0"
 NODE = "/dev/infiniband/uverbs0"
 
 
+@pytest.fixture
+def run(preloaded):
+    def run(*argv, **env):
+        return subprocess.run(argv, env=preloaded | env, capture_output=True, text=True,
+                              timeout=60, stdin=subprocess.DEVNULL, check=False)
+    return run
+
+
 def output(result):
     assert result.stderr == ""
     assert result.returncode == 0
