@@ -140,11 +140,25 @@ struct instruction {
 	uint64_t *old;
 };
 
-static void execute(void *arg)
+/*
+ * On memory that is mapped here: atomic for whoever else has it mapped, and for their CPUs. What was there is 0
+ * for a store.
+ */
+SIMHCA_NOT_INSTRUMENTED static void execute(void *arg)
 {
 	const struct instruction *instruction = arg;
+	const struct simhca_atomic_op *op = instruction->op;
+	uint64_t old = op->compare;
 
-	*instruction->old = simhca_atomic_execute(instruction->op, instruction->at);
+	if (op->store) {
+		atomic_store(instruction->at, op->swap_add);
+		old = 0;
+	} else if (op->compare_swap) {
+		atomic_compare_exchange_strong(instruction->at, &old, op->swap_add);
+	} else {
+		old = atomic_fetch_add(instruction->at, op->swap_add);
+	}
+	*instruction->old = old;
 }
 
 bool simhca_guarded_atomic(bool may_fail, const struct simhca_atomic_op *op, _Atomic uint64_t *at,
@@ -154,8 +168,13 @@ bool simhca_guarded_atomic(bool may_fail, const struct simhca_atomic_op *op, _At
 	const struct iovec word = { (void *)(uintptr_t)at, sizeof(*at) };
 	const struct simhca_guarded access = { execute, &one, { { &word, 1 } } };
 
+	bool done = true;
+
+	SIMHCA_TSAN_RELEASE(at);
 	if (may_fail)
-		return simhca_guard_access(&access);
-	execute(&one);
-	return true;
+		done = simhca_guard_access(&access);
+	else
+		execute(&one);
+	SIMHCA_TSAN_ACQUIRE(at);
+	return done;
 }

@@ -9,6 +9,7 @@
 #ifndef LIBSIMHCA_BUS_ERROR_H
 #define LIBSIMHCA_BUS_ERROR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/uio.h>
 
@@ -19,6 +20,22 @@
  * since then, or this thread blocks the signal. Two system calls.
  */
 bool simhca_bus_errors_are_caught(void);
+
+/*
+ * ThreadSanitizer holds a lock of its own while it makes an access that is atomic, and would keep it if that one
+ * ended here. So it makes none of them, and is told of their order.
+ */
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define SIMHCA_TSAN_ACQUIRE(addr) __tsan_acquire((void *)(uintptr_t)(addr))
+#define SIMHCA_TSAN_RELEASE(addr) __tsan_release((void *)(uintptr_t)(addr))
+#define SIMHCA_NOT_INSTRUMENTED __attribute__((no_sanitize("thread")))
+#else
+#define SIMHCA_TSAN_ACQUIRE(addr) ((void)(addr))
+#define SIMHCA_TSAN_RELEASE(addr) ((void)(addr))
+#define SIMHCA_NOT_INSTRUMENTED
+#endif
 
 struct simhca_guarded {
 	void (*run)(void *arg); /* takes no lock, and leaves nothing half done that matters */

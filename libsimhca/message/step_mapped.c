@@ -62,7 +62,7 @@ static void copy_some(struct cursor *to, struct cursor *from, size_t bytes)
 }
 
 /* At most a word, by as few stores as its alignment allows, each after what was stored before. */
-static void store_last(char *to, const char *from, size_t bytes)
+SIMHCA_NOT_INSTRUMENTED static void store_last(char *to, const char *from, size_t bytes)
 {
 	while (bytes) {
 		size_t n = WORD;
@@ -70,6 +70,7 @@ static void store_last(char *to, const char *from, size_t bytes)
 		while (n > bytes || (uintptr_t)to % n)
 			n /= 2;
 		/* release: all bytes before these are there. */
+		SIMHCA_TSAN_RELEASE(to);
 		if (n == sizeof(word64)) {
 			word64 value;
 

@@ -3,7 +3,6 @@
 #ifndef LIBSIMHCA_ATOMIC_OP_H
 #define LIBSIMHCA_ATOMIC_OP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,25 +21,6 @@ static inline bool simhca_atomic_value(const struct simhca_atomic_op *op, uint64
 		return false;
 	*value = op->compare_swap || op->store ? op->swap_add : old + op->swap_add;
 	return true;
-}
-
-/*
- * Carries it out on memory that is mapped here, by one instruction, which is atomic for whoever else has
- * it mapped, and for their CPUs. Returns what was there; 0 for a store.
- */
-static inline uint64_t simhca_atomic_execute(const struct simhca_atomic_op *op,
-					     _Atomic uint64_t *word)
-{
-	uint64_t old = op->compare;
-
-	if (op->store) {
-		atomic_store(word, op->swap_add);
-		return 0;
-	}
-	if (!op->compare_swap)
-		return atomic_fetch_add(word, op->swap_add);
-	atomic_compare_exchange_strong(word, &old, op->swap_add);
-	return old;
 }
 
 #endif
