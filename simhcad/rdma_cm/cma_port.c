@@ -74,23 +74,26 @@ static struct cma_port *find(struct cma *cma, uint32_t key)
 	return port;
 }
 
-/* Whether another id on the port leaves room for this one: 0 or what is wrong. */
+/*
+ * Whether another id on the port leaves room for this one: 0 or what is wrong, as Linux has it. Who shares the port
+ * by RDMA_OPTION_ID_REUSEADDR cannot listen before it has it alone.
+ */
 static int conflict(const struct cma_port *port, const struct cma_id *id, bool to_listen)
 {
 	const struct cma_id *other;
 
+	if (to_listen && !id->reuseaddr)
+		return 0;
 	DL_FOREACH2(port->ids, other, port_next)
 	{
 		if (other == id)
 			continue;
 		if (!to_listen && id->reuseaddr && other->reuseaddr && other->state != CMA_LISTEN)
 			continue;
-		if (to_listen && other->state != CMA_LISTEN)
-			break; /* as all that follow */
 		if (id->afonly && other->afonly && id->src.sa.sa_family != other->src.sa.sa_family)
 			continue;
 		if (cma_addr_is_any(&id->src) || cma_addr_is_any(&other->src))
-			return cma_addr_equal(&id->src, &other->src) ? -EADDRINUSE : -EADDRNOTAVAIL;
+			return -EADDRNOTAVAIL;
 		if (cma_addr_equal(&id->src, &other->src))
 			return -EADDRINUSE;
 	}
@@ -236,7 +239,9 @@ int cma_port_listen(struct cma_id *id, struct simhca_why *why)
 	int ret = conflict(port, id, true);
 
 	if (ret)
-		return simhca_why(why, -ret, "somebody listens on %s in port space %s",
+		return simhca_why(why, -ret,
+				  "%s in port space %s is shared with another id: who listens has "
+				  "it alone",
 				  cma_addr_print(&id->src, text), cma_ps_name(space_of(port)));
 	if (!port->listen) {
 		port->listen = simhca_cm_id_create(port->cma->cm, port);

@@ -529,7 +529,8 @@ static int set_id_option(struct ucma_call *call, struct cma_id *id, struct simhc
 		id->tos = (uint8_t)value;
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
-		if (id->state != CMA_IDLE && value && id->state != CMA_BOUND)
+		/* Linux: it is given up only before the id is bound. */
+		if (id->state == CMA_LISTEN || (id->state != CMA_IDLE && !value))
 			return simhca_why(why, EINVAL, "the id is used already");
 		id->reuseaddr = value;
 		return 0;

@@ -108,7 +108,7 @@ static bool bind_or_join(void)
 	} else if (is("bind_taken")) {
 		serve();
 		id = new_id(RDMA_PS_TCP);
-		CHECK(is_refused(rdma_bind_addr(id, (struct sockaddr *)&taken), EADDRINUSE));
+		CHECK(is_refused(rdma_bind_addr(id, (struct sockaddr *)&taken), EADDRNOTAVAIL));
 	} else if (is("ud_qp_on_tcp") || is("rc_qp_on_udp")) {
 		id = new_id(is("ud_qp_on_tcp") ? RDMA_PS_TCP : RDMA_PS_UDP);
 		CHECK(!rdma_bind_addr(id, (struct sockaddr *)&here));

@@ -141,7 +141,7 @@ def test_ip_commands(channel):
     channel.command(BIND_IP, bytes(8) + room + struct.pack("<I", number))
     bound = struct.unpack_from("!H", channel.query(number, 0, 280), 18)[0]
     assert bound >= 1024
-    refused(errno.EADDRINUSE, channel.command, BIND_IP,
+    refused(errno.EADDRNOTAVAIL, channel.command, BIND_IP,
             bytes(8) + address(bound).ljust(28, b"\0") + struct.pack("<I", channel.create()))
     client = channel.create()
     channel.command(RESOLVE_IP, room + address(5001).ljust(28, b"\xff") +
@@ -285,18 +285,26 @@ def with_option(channel, name, value=1):
 
 
 def test_reused_address(channel, other):
-    """Shared by all who say so, until one of them listens."""
+    """Shared by all who say so; who listens has it alone. Loopback counts as any address, which is EADDRNOTAVAIL."""
     number, port = listener(channel)
     channel.destroy(number)
     first, second = with_option(channel, REUSEADDR), with_option(other, REUSEADDR)
     channel.bind(first, address(port))
-    refused(errno.EADDRINUSE, other.bind, with_option(other, REUSEADDR, 0), address(port))
+    refused(errno.EADDRNOTAVAIL, other.bind, with_option(other, REUSEADDR, 0), address(port))
     other.bind(second, address(port))
+    refused(errno.EADDRNOTAVAIL, other.listen, second)
+    channel.destroy(first)
+    refused(errno.EINVAL, other.set_option, second, ID, REUSEADDR, struct.pack("<i", 0))
+    other.set_option(second, ID, REUSEADDR, struct.pack("<i", 1))
     other.listen(second)
-    refused(errno.EADDRINUSE, channel.listen, first)
-    refused(errno.EADDRINUSE, channel.bind, with_option(channel, REUSEADDR), address(port))
-    refused(errno.EINVAL, channel.set_option, second, ID, REUSEADDR, bytes(2))
-    refused(errno.EINVAL, other.set_option, second, ID, REUSEADDR, struct.pack("<i", 1))
+    refused(errno.EADDRNOTAVAIL, channel.bind, with_option(channel, REUSEADDR), address(port))
+    refused(errno.EINVAL, other.set_option, second, ID, REUSEADDR, bytes(2))
+    for value in 0, 1:
+        refused(errno.EINVAL, other.set_option, second, ID, REUSEADDR, struct.pack("<i", value))
+    client = channel.create()
+    channel.resolve_addr(client, address(port))
+    assert channel.event()[0] == ADDR_RESOLVED
+    channel.set_option(client, ID, REUSEADDR, struct.pack("<i", 1))
 
 
 def test_so_many_share_a_port(channel, other):
