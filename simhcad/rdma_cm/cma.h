@@ -308,6 +308,12 @@ const char *cma_addr_print(const union cma_addr *addr, char text[CMA_ADDR_TEXT])
 const char *cma_ps_name(uint16_t ps);
 /* A device that has this address, and where; NULL: none has. */
 struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
+/*
+ * The source address of who has none, and speaks from the device to an address that is not here; from loopback to the
+ * wildcard, as with Linux.
+ */
+void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const union cma_addr *dst,
+			union cma_addr *src);
 /* The first device whose port is active, with a GID of the address's family. */
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 

@@ -181,6 +181,47 @@ static bool interface_has(const struct device *device, const union simhca_gid *g
 	return false;
 }
 
+/* Its interface's first address of a family, mapped into IPv6; false: it has none. */
+static bool address_of_interface(const struct device *device, int family, union simhca_gid *gid)
+{
+	struct interface interface;
+
+	if (!netif_get(device->daemon->netif, device->options->settings.netdev, &interface))
+		return false;
+	for (unsigned int i = 0; i < interface.num_addresses; i++) {
+		const struct in6_addr *address = &interface.addresses[i];
+
+		if (IN6_IS_ADDR_V4MAPPED(address) != (family == AF_INET))
+			continue;
+		memcpy(gid->raw, address, sizeof(gid->raw));
+		return true;
+	}
+	return false;
+}
+
+void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const union cma_addr *dst,
+			union cma_addr *src)
+{
+	const int family = dst->sa.sa_family;
+	union cma_addr loopback = { .in6 = { .sin6_addr = IN6ADDR_LOOPBACK_INIT } };
+	union simhca_gid gid = device->gids[sgid_index].gid;
+
+	if (family == AF_INET) {
+		memset(&loopback, 0, sizeof(loopback));
+		loopback.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	}
+	loopback.sa.sa_family = (sa_family_t)family;
+	/* A GID of InfiniBand is no IP address. */
+	if (family != AF_IB &&
+	    (cma_addr_is_zero(dst) ||
+	     (device->options->settings.infiniband && !address_of_interface(device, family, &gid))))
+		cma_addr_gid(&loopback, &gid);
+	if (family == AF_INET)
+		memcpy(&src->in.sin_addr, gid.raw + 12, 4);
+	else
+		memcpy(&src->in6.sin6_addr, gid.raw, 16);
+}
+
 struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index)
 {
 	union simhca_gid gid;

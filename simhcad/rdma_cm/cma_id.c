@@ -220,7 +220,6 @@ static void find_source(struct cma_id *id)
 {
 	struct cma *cma = id->file->cma;
 	struct device *device;
-	union simhca_gid gid;
 	uint8_t index = 0;
 	bool local;
 
@@ -235,13 +234,12 @@ static void find_source(struct cma_id *id)
 	}
 	if (!cma_addr_is_zero(&id->src))
 		return;
-	gid = id->device->gids[id->sgid_index].gid;
-	if (local)
-		cma_addr_gid(&id->dst, &gid);
-	if (id->src.sa.sa_family == AF_INET)
-		memcpy(&id->src.in.sin_addr, gid.raw + 12, 4);
+	if (!local)
+		cma_addr_of_source(id->device, id->sgid_index, &id->dst, &id->src);
+	else if (id->src.sa.sa_family == AF_INET)
+		id->src.in.sin_addr = id->dst.in.sin_addr;
 	else
-		memcpy(&id->src.in6.sin6_addr, gid.raw, 16);
+		id->src.in6.sin6_addr = id->dst.in6.sin6_addr;
 }
 
 static bool try_resolve(struct cma_id *id)

@@ -253,6 +253,17 @@ def test_groups_of_ipoib(channel):
 
 
 def test_later_commands(channel):
+@pytest.mark.parametrize("host", ["0.0.0.0", "239.1.2.3"])
+def test_source_of_what_is_not_bound(channel, host):
+    """The loopback address is that of the device's interface here; a GID of InfiniBand is no source."""
+    number = channel.create(UDP)
+    channel.resolve(number, address(5000, host))
+    assert channel.query(number, 0, 280)[20:24] == socket.inet_aton("127.0.0.1")
+    number = channel.create(UDP)
+    channel.resolve(number, address6(5000, "::"))
+    assert channel.query(number, 0, 280)[24:40] == socket.inet_pton(socket.AF_INET6, "::1")
+
+
     """Those of the newest release: no services are resolved, and events are a program's own."""
     number = channel.create(uid=5)
     refused(errno.EINVAL, channel.command, RESOLVE_IB_SERVICE, struct.pack("<I", number) + bytes(300))
