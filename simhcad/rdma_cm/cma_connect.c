@@ -450,11 +450,9 @@ static void on_timeout(struct cma_id *id)
 	cma_event(id, CMA_EV_UNREACHABLE, -ETIMEDOUT);
 }
 
-/* Once: each side hears of the end of a connection by whatever comes first. */
+/* Each side hears of the end of a connection by whatever comes first. */
 static void disconnected(struct cma_id *id, int status)
 {
-	if (id->state != CMA_CONNECT)
-		return;
 	cma_set_state(id, CMA_DISCONNECT);
 	cma_event(id, CMA_EV_DISCONNECTED, status);
 }
@@ -471,14 +469,6 @@ static uint8_t type_of(const struct simhca_cm_req *req)
 	default: /* the receiving half of an initiator */
 		return req->ext_type == EXTENDED_XRC ? IBV_QPT_XRC_RECV : 0;
 	}
-}
-
-static bool type_fits(const struct cma_id *listener, uint8_t type)
-{
-	if (type == IBV_QPT_XRC_RECV)
-		return listener->qp_type == IBV_QPT_XRC_RECV ||
-		       listener->qp_type == IBV_QPT_XRC_SEND;
-	return listener->qp_type == type;
 }
 
 /* Both ends' addresses: by the header if there is one, else by the path. */
@@ -515,7 +505,8 @@ static struct cma_id *make_request(struct cma_id *listener, struct simhca_cm_id 
 	id->src = *src;
 	id->dst = *dst;
 	id->path = *path;
-	id->has_path = true;
+	/* A service request has none, so rdma_cm_id.route.path_rec is NULL. */
+	id->has_path = id->qp_type != IBV_QPT_UD;
 	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
@@ -562,7 +553,7 @@ static int find_listener(struct cma_port *port, const union cma_addr *src, uint8
 	if (!*listener)
 		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED
 					  : SIMHCA_CM_REJ_INVALID_SERVICE_ID;
-	if (!type_fits(*listener, type))
+	if ((*listener)->qp_type != type)
 		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED : SIMHCA_CM_REJ_CONSUMER;
 	if ((*listener)->waiting >= (*listener)->backlog) {
 		cma_notify_failure(*listener, CMA_BACKLOG_FULL, ECONNREFUSED,
@@ -645,10 +636,20 @@ static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
 	return ret < 0 ? SIMHCA_CM_SIDR_REJECT : ret;
 }
 
+/* As with Linux, an id hears of its connection until that ends, and then of its last packets alone. */
+static bool is_heard(const struct cma_id *id, enum simhca_cm_event_type type)
+{
+	if (type == SIMHCA_CM_REQ_RECEIVED || type == SIMHCA_CM_SIDR_REQ_RECEIVED)
+		return true;
+	return id->state == (type == SIMHCA_CM_TIMEWAIT_EXIT ? CMA_DISCONNECT : CMA_CONNECT);
+}
+
 int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_event *event)
 {
 	struct cma_id *id = simhca_cm_id_context(cm);
 
+	if (!is_heard(id, event->type))
+		return 0;
 	switch (event->type) {
 	case SIMHCA_CM_REQ_RECEIVED:
 		return on_req(event->listener, cm, event->mad);

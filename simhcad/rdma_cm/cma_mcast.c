@@ -93,6 +93,8 @@ int cma_join(struct cma_id *id, uint64_t uid, const union cma_addr *addr, uint16
 				  "only a UD id that is bound to a device joins a group");
 	if (flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return simhca_why(why, EINVAL, "join flags %u", flags);
+	if (cma_addr_is_zero(addr) && !id->device->options->settings.infiniband)
+		return simhca_why(why, EINVAL, "the group's address is zero");
 	if (id->file->program->objects >= CMA_OBJECTS)
 		return simhca_why(why, ENOMEM, "the program has %u ids and groups",
 				  id->file->program->objects);

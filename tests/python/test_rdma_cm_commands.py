@@ -406,6 +406,8 @@ def test_join_flags(channel):
     join(channel, number, address(0, "239.1.2.3"), 1)
     refused(errno.EINVAL, join, channel, number, address(0, "239.1.2.3"), 2)
     refused(errno.EINVAL, join, channel, number, b"")
+    if is_ethernet():
+        refused(errno.EINVAL, join, channel, number, address(0, "0.0.0.0"))
 
 
 def test_datagrams(channel, other):
@@ -417,6 +419,8 @@ def test_datagrams(channel, other):
     other.connect(client, next(QPNS), bytes(range(180)))
     kind, request, _, _, parameters = channel.event()
     assert kind == CONNECT_REQUEST and parameters[40:220] == bytes(range(180))
+    assert struct.unpack_from("<I", channel.query(request, 1, 8 + 72)) == (0,)  # paths
+    assert struct.unpack_from("<I", other.query(client, 1, 8 + 72)) == (1,)
     channel.accept(request, 3, 0x4321)
     kind, number, status, _, parameters = other.event()
     assert (kind, number, status) == (ESTABLISHED, client, 0)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.addresses
 RTR, RTS = 2, 3
 AFONLY = 0, 2  # RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY
 COMM_EST, QP_FATAL = 4, 1  # ibv_event_type
-UC = 3
+UC, XRC_SEND = 3, 9
 RETRIES = slice(265, 271)  # of the connection's parameters: SRQ to rnr_retry_count
 
 
@@ -134,6 +134,30 @@ def test_another_type(channel, other):
     assert not channel.readable() and not other.readable()
 
 
+def test_xrc_listeners(channel, other):
+    """Who sends by XRC is heard by who receives by it, and by nobody who sends as well."""
+    number = channel.create(IB, uid=1, qp_type=XRC_SEND)
+    channel.bind(number, ib_address(TCP << 16, 2**64 - 0x10000))
+    channel.listen(number)
+    client = other.create(IB, uid=2, qp_type=XRC_SEND)
+    other.resolve(client, ib_address(struct.unpack_from("!Q", channel.query(number, 2, 280), 16 + 24)[0]))
+    other.connect(client, next(QPNS))
+    assert other.event()[:3] == (REJECTED, client, 28)
+    assert not channel.readable()
+
+
+def test_last_packets_of_no_connection(channel, other):
+    """Who is rejected as its QP has a connection (reason 10) had none itself, and hears nothing of its end."""
+    _, port = listener(channel)
+    qpn = next(QPNS)
+    for _ in range(2):
+        client = other.create(uid=2)
+        other.resolve(client, port)
+        other.connect(client, qpn)
+    assert other.event()[:3] == (REJECTED, client, 10)
+    assert not other.readable(3)
+
+
 def attributes(channel, number, state):
     return channel.command(INIT_QP_ATTR, struct.pack("<QII", 0, number, state), 144, 0)
 
@@ -229,6 +253,17 @@ def test_addresses(channel):
     refused(errno.EINVAL, channel.listen, number)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "239.1.2.3"])
+def test_source_of_what_is_not_bound(channel, host):
+    """The loopback address is that of the device's interface here; a GID of InfiniBand is no source."""
+    number = channel.create(UDP)
+    channel.resolve(number, address(5000, host))
+    assert channel.query(number, 0, 280)[20:24] == socket.inet_aton("127.0.0.1")
+    number = channel.create(UDP)
+    channel.resolve(number, address6(5000, "::"))
+    assert channel.query(number, 0, 280)[24:40] == socket.inet_pton(socket.AF_INET6, "::1")
+
+
 def test_qkey_of_datagrams(channel, other):
     """Who accepts may give a Q_Key of its own."""
     _, port = listener(channel, ps=UDP)
@@ -253,17 +288,6 @@ def test_groups_of_ipoib(channel):
 
 
 def test_later_commands(channel):
-@pytest.mark.parametrize("host", ["0.0.0.0", "239.1.2.3"])
-def test_source_of_what_is_not_bound(channel, host):
-    """The loopback address is that of the device's interface here; a GID of InfiniBand is no source."""
-    number = channel.create(UDP)
-    channel.resolve(number, address(5000, host))
-    assert channel.query(number, 0, 280)[20:24] == socket.inet_aton("127.0.0.1")
-    number = channel.create(UDP)
-    channel.resolve(number, address6(5000, "::"))
-    assert channel.query(number, 0, 280)[24:40] == socket.inet_pton(socket.AF_INET6, "::1")
-
-
     """Those of the newest release: no services are resolved, and events are a program's own."""
     number = channel.create(uid=5)
     refused(errno.EINVAL, channel.command, RESOLVE_IB_SERVICE, struct.pack("<I", number) + bytes(300))
