@@ -107,30 +107,36 @@ static void send_mra(struct simhca_cm_id *id, enum simhca_cm_message message)
 	cm_post(id->cm, &id->path, &mad);
 }
 
+/* Rejects what came, for which there is no ID here. */
+static void refuse(struct simhca_cm *cm, const struct simhca_cm_path *path,
+		   const struct simhca_cm_mad *to, const struct simhca_cm_rej *rej)
+{
+	struct simhca_cm_mad mad = answer(SIMHCA_CM_REJ, to->tid);
+
+	mad.rej = *rej;
+	cm_post(cm, path, &mad);
+}
+
 /* A QP of the peer that is known from another connection: that one is no more (12.9.8.3). */
 static void refuse_stale(struct simhca_cm *cm, const struct simhca_cm_path *path,
 			 const struct simhca_cm_mad *to, uint32_t remote_id,
 			 enum simhca_cm_message message)
 {
-	struct simhca_cm_mad mad = answer(SIMHCA_CM_REJ, to->tid);
-
-	mad.rej.remote_comm_id = remote_id;
-	mad.rej.message = (uint8_t)message;
-	mad.rej.reason = SIMHCA_CM_REJ_STALE_CONNECTION;
-	cm_post(cm, path, &mad);
+	refuse(cm, path, to,
+	       &(struct simhca_cm_rej){ .remote_comm_id = remote_id,
+					.message = (uint8_t)message,
+					.reason = SIMHCA_CM_REJ_STALE_CONNECTION });
 }
 
 /* A REP to a connection that is over here: the peer's is of a REQ that came late. */
 static void refuse_rep(struct simhca_cm *cm, const struct simhca_cm_path *path,
 		       const struct simhca_cm_mad *to)
 {
-	struct simhca_cm_mad mad = answer(SIMHCA_CM_REJ, to->tid);
-
-	mad.rej.local_comm_id = to->rep.remote_comm_id;
-	mad.rej.remote_comm_id = to->rep.local_comm_id;
-	mad.rej.message = SIMHCA_CM_MESSAGE_REP;
-	mad.rej.reason = SIMHCA_CM_REJ_INVALID_COMM_ID;
-	cm_post(cm, path, &mad);
+	refuse(cm, path, to,
+	       &(struct simhca_cm_rej){ .local_comm_id = to->rep.remote_comm_id,
+					.remote_comm_id = to->rep.local_comm_id,
+					.message = SIMHCA_CM_MESSAGE_REP,
+					.reason = SIMHCA_CM_REJ_INVALID_COMM_ID });
 }
 
 /* The peer repeats its REP: it has not heard our answer, or we have none yet. */
@@ -235,12 +241,10 @@ static void on_req_again(struct simhca_cm_id *id, const struct simhca_cm_path *p
 static void refuse_service(struct simhca_cm *cm, const struct simhca_cm_path *path,
 			   const struct simhca_cm_mad *to)
 {
-	struct simhca_cm_mad mad = answer(SIMHCA_CM_REJ, to->tid);
-
-	mad.rej.remote_comm_id = to->req.local_comm_id;
-	mad.rej.message = SIMHCA_CM_MESSAGE_REQ;
-	mad.rej.reason = SIMHCA_CM_REJ_INVALID_SERVICE_ID;
-	cm_post(cm, path, &mad);
+	refuse(cm, path, to,
+	       &(struct simhca_cm_rej){ .remote_comm_id = to->req.local_comm_id,
+					.message = SIMHCA_CM_MESSAGE_REQ,
+					.reason = SIMHCA_CM_REJ_INVALID_SERVICE_ID });
 }
 
 /* The connection that has this QP of the peer, which is no more, is over. */

@@ -3,10 +3,9 @@
 #include <infiniband/verbs.h>
 #include <stdio.h>
 
-#include "core/fabric.h"
-#include "core/gone.h"
 #include "core/lock.h"
 #include "ends.h"
+#include "memory/access_facts.h"
 
 #define TEXT 192 /* bytes, NUL included */
 
@@ -86,28 +85,18 @@ static struct simhca_failure about(const struct efa_qp *qp, enum simhca_failure_
 
 static void tell(const struct efa_qp *qp, const struct simhca_failure *failure)
 {
-	const struct simhca_ops *ops = &qp->context->device->fabric->ops;
-
-	if (ops->failure)
-		ops->failure(ops->arg, failure);
+	simhca_failure_report(qp->context->device->fabric, failure);
 }
 
 /* The key, as who has that QP would see it. */
 static void add_access(const struct efa_qp *whose, struct simhca_failure *failure, uint32_t key,
 		       uint64_t va, uint64_t bytes)
 {
-	const struct simhca_device *device = whose->context->device;
 	const struct simhca_key_use use = { .device = whose->context->device,
 					    .pd = whose->pd->number,
 					    .qpn = whose->qpn };
 
-	failure->has_access = true;
-	failure->key = key;
-	failure->va = va;
-	failure->bytes = bytes;
-	failure->pd = use.pd;
-	simhca_key_facts(&use, key, &failure->entry);
-	simhca_gone_facts(device->gone, failure, &failure->gone);
+	simhca_failure_add_access(failure, &use, key, va, bytes);
 }
 
 /* Which of its own buffers it is, and why. */

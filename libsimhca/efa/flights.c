@@ -81,10 +81,7 @@ static struct efa_route *route_to(struct efa_qp *qp, const struct efa_sender *to
 	}
 	atomic_fetch_add(&route->host->routes, 1);
 	route->to = *to;
-	route->path.source = efa_own_gid(qp);
-	route->path.destination = to->gid;
-	route->path.source_port =
-		simhca_wire_source_port(wire, &route->path.source, 0, qp->qpn, (uint32_t)to->qpn);
+	route->path = efa_wire_path(qp, &to->gid, (uint32_t)to->qpn);
 	route->heard_ns = now;
 	begin_flow(route);
 	simhca_congestion_begin(&route->congestion);

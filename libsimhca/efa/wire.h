@@ -129,6 +129,15 @@ bool efa_route_has_room(const struct efa_route *route, uint32_t packets);
 /* The QP is reset, or goes: all that it knows of other hosts. */
 void efa_wire_forget(struct efa_qp *qp);
 
+/* The way from a QP to one of another host. */
+static inline struct simhca_wire_path efa_wire_path(const struct efa_qp *qp,
+						    const union simhca_gid *gid, uint32_t qpn)
+{
+	const union simhca_gid source = efa_own_gid(qp);
+
+	return simhca_wire_path(qp->context->device->fabric->wire, &source, gid, 0, qp->qpn, qpn);
+}
+
 /* Bytes of a parcel in each packet. */
 uint32_t efa_wire_unit(const struct simhca_device *device);
 /* Sends the packets of a parcel; data NULL: it has none. */

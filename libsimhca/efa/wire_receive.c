@@ -136,11 +136,9 @@ void efa_wire_close(struct simhca_efa *efa)
 static void reply(struct simhca_worker *worker, struct efa_qp *qp, const struct parcel_in *in,
 		  struct efa_wire_header *header, const uint8_t *data)
 {
-	const struct simhca_device *device = qp->context->device;
-	struct simhca_wire_path path = { .source = efa_own_gid(qp), .destination = in->from->gid };
+	const struct simhca_wire_path path =
+		efa_wire_path(qp, &in->from->gid, (uint32_t)in->from->qpn);
 
-	path.source_port = simhca_wire_source_port(device->fabric->wire, &path.source, 0, qp->qpn,
-						   (uint32_t)in->from->qpn);
 	header->src_qpn = qp->qpn;
 	header->flow = in->header->flow;
 	header->number = in->header->number;

@@ -249,13 +249,10 @@ static enum efa_outcome send_datagram(struct simhca_worker *worker, struct efa_q
 {
 	struct efa_wire_header header = header_of(qp, &message->send);
 	uint8_t *bounce = qp->context->efa->bounce;
-	struct simhca_wire_path path = { .source = efa_own_gid(qp), .destination = *gid };
+	const struct simhca_wire_path path = efa_wire_path(qp, gid, message->send.dest_qpn);
 	enum efa_status status = efa_gather(worker, qp, message, bounce);
 
 	if (status == EFA_STATUS_OK) {
-		path.source_port =
-			simhca_wire_source_port(qp->context->device->fabric->wire, &path.source, 0,
-						qp->qpn, message->send.dest_qpn);
 		header.number = qp->datagrams++;
 		efa_wire_emit(worker, qp, &path, message->send.dest_qpn, &header, bounce);
 	}

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdio.h>
 
-#include "core/fabric.h"
-#include "core/gone.h"
 #include "failure.h"
-#include "memory/key.h"
+#include "memory/access_facts.h"
 #include "packet/packet.h"
 #include "qp.h"
 #include "simhca-device.h"
@@ -38,10 +36,7 @@ static struct simhca_failure about(const struct simhca_qp *qp, enum simhca_failu
 
 static void tell(const struct simhca_qp *qp, const struct simhca_failure *failure)
 {
-	const struct simhca_ops *ops = &qp->device->fabric->ops;
-
-	if (ops->failure)
-		ops->failure(ops->arg, failure);
+	simhca_failure_report(qp->device->fabric, failure);
 }
 
 static void add_access(const struct simhca_qp *qp, struct simhca_failure *failure, uint32_t key,
@@ -54,12 +49,7 @@ static void add_access(const struct simhca_qp *qp, struct simhca_failure *failur
 		.remote = true, /* an lkey may be looked at likewise */
 	};
 
-	failure->has_access = true;
-	failure->key = key;
-	failure->va = va;
-	failure->bytes = bytes;
-	simhca_key_facts(&use, key, &failure->entry);
-	simhca_gone_facts(qp->device->gone, failure, &failure->gone);
+	simhca_failure_add_access(failure, &use, key, va, bytes);
 }
 
 /* Which of its own buffers it is, if the reason is a buffer's. */

@@ -36,7 +36,7 @@ static bool limit_is_reached(struct simhca_srq *srq)
 	return true;
 }
 
-static void raise_limit(const struct simhca_srq *srq)
+void simhca_srq_raise_limit(const struct simhca_srq *srq)
 {
 	simhca_async_event(srq->context, srq->user_handle, srq->srqn, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
@@ -74,7 +74,7 @@ enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp 
 	result = simhca_srq_consume_locked(srq, qp, &limit_reached);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
-		raise_limit(srq);
+		simhca_srq_raise_limit(srq);
 	return result;
 }
 
@@ -86,7 +86,7 @@ void simhca_srq_check_limit(struct simhca_srq *srq)
 	limit_reached = limit_is_reached(srq);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
-		raise_limit(srq);
+		simhca_srq_raise_limit(srq);
 }
 
 uint32_t simhca_claimant_add(uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64])

@@ -62,6 +62,7 @@ enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp 
 /* Under the SRQ's lock; the limit event is the caller's to raise. */
 enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct simhca_qp *qp,
 					      bool *limit_reached);
+void simhca_srq_raise_limit(const struct simhca_srq *srq);
 /* It moves to other memory (renew.h): 0, -ERESTART, or -errno, and then the SRQ is in error. */
 int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why);
 /* Raises the limit event, if it is armed and fewer are left. */

@@ -304,8 +304,7 @@ static enum simhca_consume consume(struct simhca_worker *worker, struct simhca_q
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
-		simhca_async_event(srq->context, srq->user_handle, srq->srqn,
-				   IBV_EVENT_SRQ_LIMIT_REACHED);
+		simhca_srq_raise_limit(srq);
 	return result;
 }
 

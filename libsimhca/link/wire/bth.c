@@ -236,28 +236,30 @@ static const struct operation *find_operation(const struct simhca_packet *packet
 
 /* --------------------------------------------------------------------------------- encoding */
 
-static size_t encode_cnp(const struct simhca_packet *packet, uint8_t *at)
+/* Returns where it ends. */
+static uint8_t *put_bth(uint8_t *at, uint8_t opcode, const struct simhca_packet *packet)
 {
-	memset(at, 0, SIMHCA_BTH_BYTES + CNP_RESERVED);
-	at[0] = CNP_OPCODE;
+	at[0] = opcode;
+	at[1] = (uint8_t)((packet->solicited ? SOLICITED : 0) | simhca_pad(packet->length)
+									<< PAD_SHIFT);
 	at[2] = (uint8_t)(PKEY_DEFAULT >> 8);
 	at[3] = (uint8_t)PKEY_DEFAULT;
-	at[4] = BECN;
+	at[4] = packet->op == SIMHCA_PKT_CNP ? BECN : 0;
 	put24(at + 5, packet->dest_qpn);
 	at[8] = packet->ack_req ? ACK_REQUEST : 0;
 	put24(at + 9, packet->psn);
+	return at + SIMHCA_BTH_BYTES;
+}
+
+static size_t encode_cnp(const struct simhca_packet *packet, uint8_t *at)
+{
+	memset(put_bth(at, CNP_OPCODE, packet), 0, CNP_RESERVED);
 	return SIMHCA_BTH_BYTES + CNP_RESERVED;
 }
 
 static size_t encode_efa(const struct simhca_packet *packet, uint8_t *at)
 {
-	memset(at, 0, SIMHCA_BTH_BYTES);
-	at[0] = EFA_OPCODE;
-	at[1] = (uint8_t)(simhca_pad(packet->length) << PAD_SHIFT);
-	at[2] = (uint8_t)(PKEY_DEFAULT >> 8);
-	at[3] = (uint8_t)PKEY_DEFAULT;
-	put24(at + 5, packet->dest_qpn);
-	put24(at + 9, packet->psn);
+	put_bth(at, EFA_OPCODE, packet);
 	return SIMHCA_BTH_BYTES;
 }
 
@@ -275,16 +277,9 @@ size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIM
 	if (!operation || !find_service(packet->transport, &service) ||
 	    !service_has(service, operation))
 		return 0;
-	at[0] = (uint8_t)(service << SERVICE_SHIFT | (unsigned int)(operation - operations));
-	at[1] = (uint8_t)((packet->solicited ? SOLICITED : 0) | simhca_pad(packet->length)
-									<< PAD_SHIFT);
-	at[2] = (uint8_t)(PKEY_DEFAULT >> 8);
-	at[3] = (uint8_t)PKEY_DEFAULT;
-	at[4] = 0;
-	put24(at + 5, packet->dest_qpn);
-	at[8] = packet->ack_req ? ACK_REQUEST : 0;
-	put24(at + 9, packet->psn);
-	at += SIMHCA_BTH_BYTES;
+	at = put_bth(at,
+		     (uint8_t)(service << SERVICE_SHIFT | (unsigned int)(operation - operations)),
+		     packet);
 	if (service == SERVICE_UD) {
 		at = put32(at, packet->qkey);
 		at = put32(at, packet->src_qpn & SIMHCA_QPN_MASK);
@@ -378,6 +373,16 @@ static const uint8_t *decode_extended(const uint8_t *at, const struct operation 
 	return at;
 }
 
+/* Returns how many bytes are behind the payload: padding, and the ICRC. */
+static size_t get_bth(const uint8_t *at, struct simhca_packet *packet)
+{
+	packet->solicited = at[1] & SOLICITED;
+	packet->dest_qpn = get24(at + 5);
+	packet->ack_req = at[8] & ACK_REQUEST;
+	packet->psn = get24(at + 9);
+	return (at[1] >> PAD_SHIFT & 3) + SIMHCA_ICRC_BYTES;
+}
+
 enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 					 struct simhca_packet *packet, const uint8_t **payload)
 {
@@ -393,11 +398,9 @@ enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 		return SIMHCA_WIRE_BAD_VERSION;
 	if ((((uint32_t)datagram[2] << 8 | datagram[3]) & PKEY_PARTITION) != PKEY_PARTITION)
 		return SIMHCA_WIRE_BAD_PKEY;
+	behind = get_bth(datagram, packet);
 	if (datagram[0] == CNP_OPCODE) {
 		packet->op = SIMHCA_PKT_CNP;
-		packet->dest_qpn = get24(datagram + 5);
-		packet->ack_req = datagram[8] & ACK_REQUEST;
-		packet->psn = get24(datagram + 9);
 		packet->first = packet->last = true;
 		*payload = datagram + SIMHCA_BTH_BYTES + CNP_RESERVED;
 		return length == SIMHCA_BTH_BYTES + CNP_RESERVED + SIMHCA_ICRC_BYTES
@@ -405,12 +408,9 @@ enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 			       : SIMHCA_WIRE_BAD_LENGTH;
 	}
 	if (datagram[0] == EFA_OPCODE) {
-		behind = (datagram[1] >> PAD_SHIFT & 3) + SIMHCA_ICRC_BYTES;
 		if (length < SIMHCA_BTH_BYTES + behind)
 			return SIMHCA_WIRE_TOO_SHORT;
 		packet->op = SIMHCA_PKT_EFA;
-		packet->dest_qpn = get24(datagram + 5);
-		packet->psn = get24(datagram + 9);
 		packet->first = packet->last = true;
 		packet->length = length - SIMHCA_BTH_BYTES - behind;
 		*payload = datagram + SIMHCA_BTH_BYTES;
@@ -422,7 +422,6 @@ enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 		return SIMHCA_WIRE_BAD_OPCODE;
 	response = simhca_is_response(operation->op);
 	headers = SIMHCA_BTH_BYTES + extended(operation->has, service, response);
-	behind = (datagram[1] >> PAD_SHIFT & 3) + SIMHCA_ICRC_BYTES;
 	if (length < headers + behind)
 		return SIMHCA_WIRE_TOO_SHORT;
 
@@ -432,10 +431,6 @@ enum simhca_wire_fault simhca_bth_decode(const uint8_t *datagram, size_t length,
 	packet->last = operation->last;
 	packet->has_imm = operation->has & IMMDT;
 	packet->has_inv = operation->has & IETH;
-	packet->solicited = datagram[1] & SOLICITED;
-	packet->dest_qpn = get24(datagram + 5);
-	packet->ack_req = datagram[8] & ACK_REQUEST;
-	packet->psn = get24(datagram + 9);
 	packet->length = length - headers - behind;
 	*payload = decode_extended(datagram + SIMHCA_BTH_BYTES, operation, service, packet);
 	if (packet->length && !(operation->has & DATA))

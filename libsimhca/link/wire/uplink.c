@@ -59,7 +59,8 @@ static void detach(struct simhca_qp *qp)
 static void connect_qp(struct simhca_qp *qp)
 {
 	const struct simhca_av *av = &qp->qpc->av;
-	struct simhca_wire_path path = { .destination = av->dgid };
+	struct simhca_wire_path path;
+	union simhca_gid source = { 0 };
 
 	if (qp->type == SIMHCA_QPT_UD) {
 		simhca_inbox_open(qp->wire.inbox, NULL, 0, 0);
@@ -71,10 +72,9 @@ static void connect_qp(struct simhca_qp *qp)
 				   simhca_inbox_share(qp->wire.inbox));
 		atomic_store(&qp->link, qp->device->fabric->link);
 	} else {
-		simhca_device_gid(qp->device, av->sgid_index, &path.source);
-		path.source_port =
-			simhca_wire_source_port(qp->device->fabric->wire, &path.source,
-						av->flow_label, qp->qpn, qp->qpc->dest_qpn);
+		simhca_device_gid(qp->device, av->sgid_index, &source);
+		path = simhca_wire_path(qp->device->fabric->wire, &source, &av->dgid,
+					av->flow_label, qp->qpn, qp->qpc->dest_qpn);
 		simhca_inbox_open(qp->wire.inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
 		simhca_share_join(&qp->device->fabric->wire->ways,
 				  simhca_inbox_share(qp->wire.inbox), &av->dgid);

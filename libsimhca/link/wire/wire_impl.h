@@ -42,15 +42,21 @@ extern const struct simhca_uplink simhca_wire_uplink;
 /* Whether it is one of the fabric's own devices that has the address. */
 bool simhca_wire_is_local(const struct simhca_device *source, const struct simhca_av *av);
 
-/* The UDP port that packets of such a flow leave from. */
-static inline uint16_t simhca_wire_source_port(const struct simhca_wire *wire,
-					       const union simhca_gid *source, uint32_t flow_label,
-					       uint32_t qpn, uint32_t peer_qpn)
+/* The way that packets go between two QPs: each flow leaves from a UDP port of its own, if there are several. */
+static inline struct simhca_wire_path simhca_wire_path(const struct simhca_wire *wire,
+						       const union simhca_gid *source,
+						       const union simhca_gid *destination,
+						       uint32_t flow_label, uint32_t qpn,
+						       uint32_t peer_qpn)
 {
-	if (!wire->ops.source_port)
-		return SIMHCA_WIRE_PORT;
-	return wire->ops.source_port(wire->ops.arg, source,
-				     simhca_wire_flow(flow_label, qpn, peer_qpn));
+	struct simhca_wire_path path = { .source = *source,
+					 .destination = *destination,
+					 .source_port = SIMHCA_WIRE_PORT };
+
+	if (wire->ops.source_port)
+		path.source_port = wire->ops.source_port(
+			wire->ops.arg, source, simhca_wire_flow(flow_label, qpn, peer_qpn));
+	return path;
 }
 
 /* Gives them to the socket, at once. */

@@ -148,13 +148,12 @@ static struct simhca_handover respond(struct simhca_worker *worker, struct simhc
 static struct simhca_handover send_datagram(struct simhca_worker *worker, struct simhca_qp *qp,
 					    struct simhca_packet *packet)
 {
-	struct simhca_wire_path path = { .source = packet->sgid, .destination = packet->av->dgid };
+	struct simhca_wire_path path;
 
 	if (!simhca_link_is_up(qp))
 		return (struct simhca_handover){ .outcome = SIMHCA_ACCEPTED };
-	path.source_port =
-		simhca_wire_source_port(qp->device->fabric->wire, &path.source,
-					packet->av->flow_label, qp->qpn, packet->dest_qpn);
+	path = simhca_wire_path(qp->device->fabric->wire, &packet->sgid, &packet->av->dgid,
+				packet->av->flow_label, qp->qpn, packet->dest_qpn);
 	return simhca_wire_carry(worker, qp, packet, &path, packet->av->traffic_class);
 }
 
