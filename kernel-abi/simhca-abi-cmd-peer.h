@@ -86,6 +86,9 @@ struct simhca_attach_peer_reply {
  * own one, that the sender itself has registered in the QP's PD; or one of the peer that the QP is
  * attached to, that the process of the secret has registered in the PD of the peer, or of its
  * receives. One descriptor in the reply: the file. It can be written to if the region grants LOCAL_WRITE. ENOENT: there is no such region any more; EPERM: it is none of these.
+ *
+ * Who has asked for one gets a byte on the connection, a datagram of its own, when regions that programs have
+ * mapped have gone. It unmaps those whose entry has another number, or none.
  */
 struct simhca_map_region_req {
 	uint32_t qp;

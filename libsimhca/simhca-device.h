@@ -66,6 +66,8 @@ struct simhca_ops {
 	 * take as long as a client likes, so it is done by somebody else; NULL: here and now.
 	 */
 	void (*release)(void *arg, void *base, uint64_t size, int fd);
+	/* A region of a file is gone that programs have mapped. From control functions; or NULL. */
+	void (*file_gone)(void *arg);
 	void *arg; /* of comp_event: the context's arg is passed instead; of the others: this */
 };
 

@@ -68,6 +68,11 @@ static void on_release(void *arg, void *base, uint64_t size, int fd)
 	releaser_take(daemon->releaser, base, size, fd);
 }
 
+static void on_file_gone(void *arg)
+{
+	session_recall(arg);
+}
+
 static void on_no_worker(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -161,6 +166,7 @@ static int open_fabric(struct daemon *daemon)
 					.failure = on_failure,
 					.frame = on_frame,
 					.release = on_release,
+					.file_gone = on_file_gone,
 					.no_worker = on_no_worker,
 					.arg = daemon };
 

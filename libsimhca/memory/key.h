@@ -39,6 +39,7 @@ struct simhca_key {
 		uint64_t offset; /* of the region's first byte */
 		uint32_t owner;	 /* the number of the memory of the process that registered it */
 		bool may_fail;	 /* pages of it may be missing */
+		bool mapped;	 /* by a program, which asked for it */
 	} file;
 	struct simhca_odp *odp;		    /* on-demand regions */
 	struct simhca_watch *_Atomic watch; /* ordinary regions that lint watches */

@@ -92,4 +92,8 @@ void simhca_region_forget_file(struct simhca_context *context, struct simhca_key
 		simhca_release(context->device->fabric, NULL, 0, region->file.fd);
 	}
 	region->file.owner = region->mpt->file = 0;
+	/* Programs see that in the table. */
+	if (region->file.mapped && context->device->fabric->ops.file_gone)
+		context->device->fabric->ops.file_gone(context->device->fabric->ops.arg);
+	region->file.mapped = false;
 }

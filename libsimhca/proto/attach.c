@@ -471,7 +471,7 @@ int simhca_map_region(struct simhca_context *context, const struct simhca_mm *mm
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->qp, why);
 	const struct simhca_mpt *mpt;
-	const struct simhca_key *region;
+	struct simhca_key *region;
 	struct region_user user;
 	uint32_t pd;
 
@@ -499,6 +499,7 @@ int simhca_map_region(struct simhca_context *context, const struct simhca_mm *mm
 		.may_fail = region->file.may_fail,
 	};
 	*fd = region->file.fd;
+	region->file.mapped = true;
 	return 0;
 }
 

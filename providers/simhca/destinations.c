@@ -118,7 +118,7 @@ static void look_at_regions(struct shca_qp *qp)
 
 		if (!to->attached)
 			continue;
-		shca_mapped_look(qp, &to->attached->mapped);
+		shca_mapped_look(&to->attached->mapped);
 		if (to->attached->mapped.step.wanted.key)
 			shca_mapped_want(qp, &to->attached->mapped, &to->av, to->qpn);
 	}

@@ -382,7 +382,7 @@ static bool run_connected(struct shca_qp *qp)
 	if (!qp->attached || qp->attached->process != shca_process())
 		return false;
 	all = simhca_step(&qp->attached->step);
-	shca_mapped_look(qp, &qp->attached->mapped);
+	shca_mapped_look(&qp->attached->mapped);
 	if (!all && shca_has_ended(qp->attached)) {
 		detach(qp);
 		qp->next_try = qp->tries;

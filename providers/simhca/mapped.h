@@ -10,13 +10,13 @@
 #include "provider.h"
 #include "message/step.h"
 
+struct shca_mapping;
+
 struct shca_mapped {
 	struct simhca_step_regions step; /* what steps look at */
 	/* of the same */
 	struct {
-		uint32_t key;
-		char *addr; /* of the mapping */
-		uint64_t size;
+		struct shca_mapping *mapping;
 		bool may_fail; /* a page of it may be missing */
 	} region[SIMHCA_STEP_REGIONS];
 	uint32_t oldest; /* that gives its place */
@@ -29,7 +29,11 @@ struct shca_mapped {
 void shca_mapped_want(struct shca_qp *qp, struct shca_mapped *mapped, const struct simhca_av *av,
 		      uint32_t dest_qpn);
 /* After each step, so that the memory of a region that is gone does not stay for long. */
-void shca_mapped_look(const struct shca_qp *qp, struct shca_mapped *mapped);
+void shca_mapped_look(struct shca_mapped *mapped);
 void shca_mapped_end(struct shca_mapped *mapped);
+/* Of all QPs of the process: what lies in files of regions that are gone. Without any lock of theirs. */
+void shca_mapped_give_back(void);
+/* Of a context that goes, which its program may have left with QPs: nobody uses them any more. */
+void shca_mapped_forget(const struct shca_context *ctx);
 
 #endif

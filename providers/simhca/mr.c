@@ -9,6 +9,7 @@
 #include "command.h"
 #include "dma/process_map.h"
 #include "lint.h"
+#include "mapped.h"
 #include "moved.h"
 #include "say.h"
 #include "shared_files.h"
@@ -266,6 +267,7 @@ int shca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr
 	vmr->ibv_mr.lkey = reply.lkey;
 	vmr->ibv_mr.rkey = reply.rkey;
 	vmr->access = access;
+	shca_mapped_give_back();
 	shca_moved_put(to_smr(vmr));
 	shca_lint_region_change(to_smr(vmr), &req);
 	if (access & IBV_ACCESS_LOCAL_WRITE) {
@@ -284,6 +286,7 @@ int shca_dereg_mr(struct verbs_mr *vmr)
 			       vmr->ibv_mr.handle, NULL);
 
 	if (!err) {
+		shca_mapped_give_back();
 		shca_moved_put(to_smr(vmr));
 		shca_lint_region_remove(to_smr(vmr));
 		shca_dmah_put(to_smr(vmr));

@@ -17,6 +17,7 @@
 #include "siblings.h"
 #include "ibverbs-provider-check.h"
 #include "simhca-request.h"
+#include "mapped.h"
 #include "simhca-sockets.h"
 
 /* abi_version of the uverbs device in the device tree. */
@@ -270,6 +271,7 @@ static void free_context(struct ibv_context *context)
 
 	shca_fork_remove(ctx);
 	shca_watcher_stop(ctx);
+	shca_mapped_forget(ctx);
 	for (int i = 0; i < SIMHCA_MAX_ENGINE_CPUS; i++)
 		if (ctx->doorbell_fd[i] >= 0)
 			simhca_call_close(ctx->doorbell_fd[i]);

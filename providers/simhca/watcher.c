@@ -9,6 +9,8 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "command.h"
+#include "mapped.h"
+#include "simhca-sockets.h"
 
 #define STACK_BYTES (128 * 1024)
 
@@ -33,14 +35,29 @@ static void report_fatal(struct shca_context *ctx)
 	}
 }
 
+/*
+ * The device says that there are regions which are gone. False: the program has closed cmd_fd, and what has its number
+ * is not to be read.
+ */
+static bool take_recall(const struct shca_context *ctx)
+{
+	char byte;
+
+	if (simhca_connection(ctx->vctx.context.cmd_fd) != ctx->connection)
+		return false;
+	simhca_call_recv(ctx->vctx.context.cmd_fd, &byte, sizeof(byte), MSG_DONTWAIT);
+	shca_mapped_give_back();
+	return true;
+}
+
 static void *watch(void *arg)
 {
 	struct shca_context *ctx = arg;
 	struct shca_watcher *watcher = &ctx->watcher;
-	/* POLLHUP needs no asking for; and nothing but the end ever comes from cmd_fd. */
+	/* POLLHUP needs no asking for. */
 	struct pollfd pfd[3] = {
 		{ .fd = watcher->stop_fd, .events = POLLIN },
-		{ .fd = ctx->vctx.context.cmd_fd, .events = 0 },
+		{ .fd = ctx->vctx.context.cmd_fd, .events = POLLIN },
 		{ .fd = watcher->agent.fd, .events = POLLIN },
 	};
 
@@ -49,7 +66,10 @@ static void *watch(void *arg)
 			continue;
 		if (pfd[0].revents)
 			return NULL;
-		if (pfd[1].revents) {
+		if (pfd[1].revents == POLLIN) {
+			if (!take_recall(ctx))
+				pfd[1].events = 0;
+		} else if (pfd[1].revents) {
 			if (atomic_load(&watcher->is_stopped))
 				return NULL;
 			shca_set_fatal(ctx);

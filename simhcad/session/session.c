@@ -48,6 +48,7 @@ struct deferred {
 #define RETRY_SECONDS 10.0  /* until such a command fails */
 #define MAY_NOT_WAIT (-1.0) /* an age */
 #define FINAL_SECONDS 2.0
+#define RECALL_SECONDS 0.002
 /* Seconds in which commands do not wait for engines again, but are deferred. */
 #define IN_VAIN 0.25
 
@@ -401,6 +402,27 @@ static void defer(struct session *session, const struct datagram *datagram,
 	go_on_later(deferred, chore);
 	if (!chore)
 		retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
+}
+
+static void recall(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	const struct daemon *daemon = timer->data;
+	struct session *session;
+
+	for (unsigned int i = 0; i < daemon->num_devices; i++)
+		DL_FOREACH (daemon->devices[i].sessions, session)
+			if (session->maps && !session_is_closing(session))
+				send(session->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Of many that go at once it is told once. */
+void session_recall(struct daemon *daemon)
+{
+	if (ev_is_active(&daemon->recall))
+		return;
+	ev_timer_init(&daemon->recall, recall, RECALL_SECONDS, 0);
+	daemon->recall.data = daemon;
+	ev_timer_start(daemon->loop, &daemon->recall);
 }
 
 bool session_may_start_chore(const struct session *session)

@@ -72,6 +72,7 @@ struct session {
 	pid_t pid;		   /* of who opened it; 0: cannot be seen from here */
 	pid_t run;		   /* the `simhca run` that it was started by; 0: none */
 	char comm[16];
+	bool maps;	  /* it has asked for regions that it maps */
 	int not_attached; /* errno with which the kernel refuses it the memory of a peer; 0 */
 };
 
@@ -112,6 +113,12 @@ static inline bool session_is_whole(const struct session *session)
  * none.
  */
 void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count);
+
+/*
+ * Soon tells the programs that map regions that there are some which are gone, by a byte on their connections: one that
+ * sleeps would have them mapped for ever.
+ */
+void session_recall(struct daemon *daemon);
 
 /*
  * A part of a command that is a chore. The handler starts it, and the command with it waits; then

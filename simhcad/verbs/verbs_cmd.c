@@ -898,9 +898,11 @@ HANDLER(map_region)
 
 	if (!ret)
 		ret = simhca_map_region(session->context, mm, request->body, reply->body, &fd, why);
-	if (!ret)
-		reply_add_fd(reply, fd, false);
-	return ret;
+	if (ret)
+		return ret;
+	session->maps = true;
+	reply_add_fd(reply, fd, false);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ the kernel's interface */

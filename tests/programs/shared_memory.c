@@ -6,10 +6,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -124,6 +126,16 @@ static enum ibv_wc_status transfer(enum ibv_wr_opcode opcode, uint32_t length, u
 	wc = poll_one(cq);
 	CHECK(!ibv_destroy_qp(qp));
 	return wc.status;
+}
+
+static void open_all(void)
+{
+	context = open_device();
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	CHECK(pd && cq);
+	own = map_pages(1);
+	own_mr = reg(own, PAGE);
 }
 
 /* A message to its last page arrives, and one from there. */
@@ -781,6 +793,131 @@ static void given_back(void)
 	}
 }
 
+/* A memfd of that name, mapped, and a region of it that has no whole pages. */
+static struct ibv_mr *reg_memfd(const char *name, int *file, char **memory)
+{
+	*file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CHECK(*file >= 0 && !ftruncate(*file, LENGTH));
+	*memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
+	CHECK(*memory != MAP_FAILED);
+	return reg(*memory, LENGTH - 8);
+}
+
+static unsigned int count_mappings_of(const char *name)
+{
+	unsigned int count = 0;
+	char line[512];
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += !!strstr(line, name);
+	fclose(maps);
+	return count;
+}
+
+static void write_often(struct ibv_qp *qp, const void *to, uint32_t rkey)
+{
+	for (int i = 0; i < 4; i++) {
+		struct ibv_sge sge = { (uintptr_t)own, PAGE, own_mr->lkey };
+		struct ibv_send_wr wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { .remote_addr = (uintptr_t)to, .rkey = rkey },
+		};
+
+		CHECK(!post_send(qp, &wr));
+		poll_success(cq);
+	}
+}
+
+/* Its own QP has it mapped as well, and posts nothing any more. */
+static void given_back_by_itself(void)
+{
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
+	struct ibv_mr *mr;
+	char *memory;
+	int file;
+
+	start_qp(qp, qp->qp_num);
+	for (int i = 0; i < 40; i++) {
+		mr = reg_memfd("given-back", &file, &memory);
+		write_often(qp, memory, mr->rkey);
+		CHECK(count_mappings_of("given-back") == 2);
+		CHECK(!ibv_dereg_mr(mr) && !munmap(memory, LENGTH));
+		CHECK(!count_mappings_of("given-back") && !fcntl(file, F_ADD_SEALS, F_SEAL_WRITE));
+		CHECK(!close(file));
+	}
+	CHECK(!ibv_destroy_qp(qp));
+}
+
+/* What two processes tell each other by a socket. */
+struct peer {
+	uint32_t qpn, rkey;
+	char *memory;
+};
+
+static void tell(int other, struct peer peer)
+{
+	CHECK(write(other, &peer, sizeof(peer)) == sizeof(peer));
+}
+
+static struct peer hear(int other)
+{
+	struct peer peer;
+
+	CHECK(read(other, &peer, sizeof(peer)) == sizeof(peer));
+	return peer;
+}
+
+/* Writes to what the other one has registered, and sleeps. */
+static void be_an_idle_peer(int other)
+{
+	struct ibv_qp *qp;
+	struct peer peer;
+
+	open_all();
+	qp = make_qp(pd, cq, IBV_QPT_RC);
+	tell(other, (struct peer){ .qpn = qp->qp_num });
+	peer = hear(other);
+	start_qp(qp, peer.qpn);
+	write_often(qp, peer.memory, peer.rkey);
+	CHECK(count_mappings_of("idle-peer") == 1);
+	tell(other, peer);
+	pause();
+}
+
+/* A peer that posts nothing any more gives a region's memory back all the same, without a call of its program's. */
+static void given_back_by_an_idle_peer(void)
+{
+	const double end = now() + 20;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	char *memory;
+	int ends[2], file;
+	pid_t child;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		be_an_idle_peer(ends[1]);
+	mr = reg_memfd("idle-peer", &file, &memory);
+	qp = make_qp(pd, cq, IBV_QPT_RC);
+	start_qp(qp, hear(ends[0]).qpn);
+	tell(ends[0], (struct peer){ .qpn = qp->qp_num, .rkey = mr->rkey, .memory = memory });
+	hear(ends[0]);
+	CHECK(!ibv_dereg_mr(mr) && !munmap(memory, LENGTH));
+	while (fcntl(file, F_ADD_SEALS, F_SEAL_WRITE)) {
+		CHECK(errno == EBUSY && now() < end);
+		usleep(1000);
+	}
+	CHECK(!kill(child, SIGKILL) && waitpid(child, NULL, 0) == child);
+	CHECK(!ibv_destroy_qp(qp));
+}
+
 /* A program that locks all its memory maps regions of others as any does, and fills nobody's file. */
 static void locked_in_memory(void)
 {
@@ -840,6 +977,8 @@ static const struct {
 	{ "closed_files", closed_files },
 	{ "locks_of_files", locks_of_files },
 	{ "given_back", given_back },
+	{ "given_back_by_itself", given_back_by_itself },
+	{ "given_back_by_an_idle_peer", given_back_by_an_idle_peer },
 	{ "locked_in_memory", locked_in_memory },
 	{ "many_descriptors", many_descriptors },
 	{ "rereg", rereg },
@@ -864,12 +1003,7 @@ int main(int argc, char **argv)
 	const char *scene = argc > 1 ? argv[1] : "";
 
 	CHECK(!pthread_atfork(before_fork, after_fork, NULL));
-	context = open_device();
-	pd = ibv_alloc_pd(context);
-	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
-	CHECK(pd && cq);
-	own = map_pages(1);
-	own_mr = reg(own, PAGE);
+	open_all();
 	if (!strcmp(scene, "off")) {
 		off();
 		return 0;

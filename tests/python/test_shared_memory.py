@@ -8,7 +8,7 @@ from programs import free_huge_pages, private, private_python
 
 ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
 SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped', 'registered_anew',
-          'closed_files', 'locks_of_files', 'given_back', 'locked_in_memory', 'many_descriptors', 'rereg', 'protected', 'forked', 'forked_without_memory', 'forked_meanwhile')
+          'closed_files', 'locks_of_files', 'given_back', 'given_back_by_itself', 'given_back_by_an_idle_peer', 'locked_in_memory', 'many_descriptors', 'rereg', 'protected', 'forked', 'forked_without_memory', 'forked_meanwhile')
 SHARED = ('shm', 'memfd', 'huge', 'closed', 'segment', 'nameless')  # fastpath_mapped.py has what they are
 
 
