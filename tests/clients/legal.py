@@ -399,13 +399,20 @@ def stale_memory(good):
 
 
 def filled_meanwhile(length, address, then):
-    """Calls `then` while another thread fills the memory, for longer than it takes to move that."""
+    """Calls `then` while another thread fills the memory, again and again."""
     libc = ctypes.CDLL(None)
     libc.getrandom.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
-    thread = threading.Thread(target=libc.getrandom, args=(address, length, 0))
+    filled, done = threading.Event(), threading.Event()
+
+    def fill():
+        while not done.is_set():
+            libc.getrandom(address, length, 0)
+            filled.set()
+    thread = threading.Thread(target=fill)
     thread.start()
-    time.sleep(0.005)
+    filled.wait()
     result = then()
+    done.set()
     thread.join()
     return result
 
