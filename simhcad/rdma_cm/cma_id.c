@@ -92,6 +92,19 @@ void cma_attach(struct cma_id *id, struct device *device, uint8_t sgid_index)
 	id->sgid_index = sgid_index;
 }
 
+/* What InfiniBand alone has: 0, or what Linux says to it on Ethernet. */
+static int infiniband_only(const struct cma_id *id, const struct device *device, int family)
+{
+	if (!device || device->options->settings.infiniband)
+		return 0;
+	if (family == AF_IB)
+		return ENODEV;
+	return id->ps == RDMA_PS_IPOIB ? EINVAL : 0;
+}
+
+#define INFINIBAND_ONLY                                                                            \
+	"AF_IB addresses and RDMA_PS_IPOIB are for InfiniBand: use an IP address, and RDMA_PS_UDP"
+
 /* --------------------------------------------------------------------------------------- bind */
 
 static int check_local(struct cma_id *id, const union cma_addr *addr, struct simhca_why *why)
@@ -100,6 +113,7 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 	char text[CMA_ADDR_TEXT];
 	uint8_t sgid_index;
 	struct device *device;
+	int error;
 
 	if (addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
 	    !addr->in6.sin6_scope_id)
@@ -107,6 +121,9 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 				  cma_addr_print(addr, text));
 	/* Where a device is on the loopback interface, its addresses are as good as any others. */
 	device = cma_addr_device(cma, addr, &sgid_index);
+	error = infiniband_only(id, device, addr->sa.sa_family);
+	if (error)
+		return simhca_why(why, error, INFINIBAND_ONLY);
 	if (device) {
 		cma_attach(id, device, sgid_index);
 		return 0;
@@ -282,6 +299,8 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	struct cma *cma = id->file->cma;
 	union cma_addr from = *src;
 	char text[CMA_ADDR_TEXT];
+	struct device *before;
+	bool resolved;
 	int ret;
 
 	if (dst->sa.sa_family != AF_INET && dst->sa.sa_family != AF_INET6 &&
@@ -310,7 +329,19 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	if (id->src.sa.sa_family != dst->sa.sa_family)
 		return simhca_why(why, EINVAL, "source and destination are of different families");
 	id->dst = *dst;
-	if (try_resolve(id)) {
+	before = id->device;
+	resolved = try_resolve(id);
+	ret = infiniband_only(id, id->device, dst->sa.sa_family);
+	if (ret)
+		id->device = before;
+	if (ret == ENODEV)
+		return simhca_why(why, ENODEV, INFINIBAND_ONLY);
+	if (ret) {
+		cma_notify_failure(id, CMA_NO_DEVICE, ret, INFINIBAND_ONLY);
+		cma_event(id, CMA_EV_ADDR_ERROR, -ret);
+		return 0;
+	}
+	if (resolved) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return 0;

@@ -5,6 +5,7 @@ import errno
 import itertools
 import json
 import os
+import pathlib
 import select
 import socket
 import struct
@@ -17,10 +18,11 @@ GET_EVENT, GET_OPTION, SET_OPTION, JOIN_IP_MCAST, LEAVE_MCAST = 12, 13, 14, 16, 
 MIGRATE_ID, QUERY, BIND, RESOLVE_ADDR, JOIN_MCAST, WRITE_CM_EVENT = 18, 19, 20, 21, 22, 24
 DISCONNECT, NOTIFY, RESOLVE_IB_SERVICE = 10, 15, 23
 IPOIB, TCP, UDP, IB = 0x002, 0x106, 0x111, 0x13F
-ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE = 0, 2, 4, 5
+ADDR_RESOLVED, ADDR_ERROR, ROUTE_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE = 0, 1, 2, 4, 5
 UNREACHABLE, TIMEWAIT_EXIT, INTERNAL = 7, 15, 19
 REJECTED, ESTABLISHED, DISCONNECTED, MULTICAST_JOIN, USER = 8, 9, 10, 12, 18
 AF_IB = 27
+PORT = pathlib.Path("/sys/class/infiniband/simhca0/ports/1")
 
 
 # Of QPs that do not exist. None is used twice: for a while after its connection it would be stale.
@@ -29,6 +31,10 @@ QPNS = itertools.count(0x10000)
 
 class Refused(Exception):
     """A command failed with this errno."""
+
+
+def is_ethernet():
+    return (PORT / "link_layer").read_text() == "Ethernet\n"
 
 
 def address(port=0, host="127.0.0.1"):

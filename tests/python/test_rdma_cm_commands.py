@@ -19,12 +19,11 @@ import verbs_enums as e
 from rdma_cm import (
     ADDR_RESOLVED, BIND_IP, CONNECT_REQUEST, CONNECT_RESPONSE, CREATE_ID, ESTABLISHED, GET_EVENT, IB,
     INIT_QP_ATTR, JOIN_IP_MCAST, JOIN_MCAST, LEAVE_MCAST, MULTICAST_JOIN, QPNS, QUERY_ROUTE, RESOLVE_IP,
-    ROUTE_RESOLVED, SET_OPTION, TCP, UDP, Channel, Refused, address, channel, ib_address, listener,
-    other, refused)
+    ROUTE_RESOLVED, SET_OPTION, TCP, UDP, PORT, Channel, Refused, address, channel, ib_address, is_ethernet,
+    listener, other, refused)
 
 pytestmark = pytest.mark.addresses
 
-PORT = pathlib.Path("/sys/class/infiniband/simhca0/ports/1")
 FLUSH_GLOBAL, FLUSH_PERSISTENT = 1 << 8, 1 << 9  # ibv_access_flags; not in each pyverbs
 ID, TOS, REUSEADDR, AFONLY, ACK_TIMEOUT = 0, 0, 1, 2, 3  # RDMA_OPTION_ID and options of this level
 PATH = 1, 1  # RDMA_OPTION_IB, RDMA_OPTION_IB_PATH
@@ -32,10 +31,6 @@ FLAGS = 1 | 2 | 8 | 32  # of a path record: for GMPs, primary, in both direction
 INIT, RTR, RTS = 1, 2, 3
 
 libc = ctypes.CDLL(None, use_errno=True)
-
-
-def is_ethernet():
-    return (PORT / "link_layer").read_text() == "Ethernet\n"
 
 
 def raw_gid(text):
@@ -191,8 +186,13 @@ def test_queries(channel):
 
 
 def test_af_ib(channel, other):
-    """Two ends that know GIDs and service IDs alone, with all the room for private data."""
+    """Two ends that know GIDs and service IDs alone, with all the room for private data, on InfiniBand."""
     gid = gids()[1 if is_ethernet() else 0]
+    if is_ethernet():
+        refused(errno.ENODEV, channel.bind, channel.create(IB), ib_address(TCP << 16, gid=gid))
+        for to in gid, bytes(16), bytes(15) + b"\1":
+            refused(errno.ENODEV, channel.resolve_addr, channel.create(IB), ib_address(TCP << 16 | 5000, gid=to))
+        return
     number = channel.create(IB, uid=1, qp_type=2)
     channel.bind(number, ib_address(TCP << 16, 2**64 - 0x10000))
     channel.listen(number)
