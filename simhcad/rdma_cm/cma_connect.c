@@ -507,9 +507,6 @@ static struct cma_id *make_request(struct cma_id *listener, struct simhca_cm_id 
 	id->path = *path;
 	/* A service request has none, so rdma_cm_id.route.path_rec is NULL. */
 	id->has_path = id->qp_type != IBV_QPT_UD;
-	id->tos = listener->tos;
-	id->ack_timeout = listener->ack_timeout;
-	id->ack_timeout_set = listener->ack_timeout_set;
 	cma_attach(id, path->port, 0);
 	for (uint8_t i = 0; i < SIMHCA_GID_ENTRIES; i++)
 		if (!memcmp(&id->device->gids[i].gid, &path->sgid, sizeof(path->sgid)))

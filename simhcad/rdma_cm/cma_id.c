@@ -386,7 +386,8 @@ int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why 
 	path->traffic_class = id->tos;
 	path->mtu = (uint8_t)memory->port.active_mtu;
 	path->packet_life = infiniband ? CMA_PACKET_LIFE_INFINIBAND : CMA_PACKET_LIFE_ETHERNET;
-	if (id->ack_timeout_set && id->ack_timeout)
+	/* On InfiniBand it is the subnet manager that knows how long packets take. */
+	if (!infiniband && id->ack_timeout_set && id->ack_timeout)
 		path->packet_life = id->ack_timeout - 1;
 	if (!infiniband) {
 		path->slid = path->dlid = 0xffff;

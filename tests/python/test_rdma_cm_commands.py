@@ -237,20 +237,24 @@ def attributes(channel, number, state):
 def test_ack_timeout(channel, other, timeout):
     """
     The option is what the QP's time-out becomes; without it, it is the path's, twice its life: half a
-    second on Ethernet as of the kernel, and on InfiniBand what a subnet manager has by default.
+    second on Ethernet as of the kernel, and on InfiniBand what a subnet manager has by default. A listener's is for
+    none of its requests: these have what the client's path says.
     """
     link_layer = (PORT / "link_layer").read_text(encoding="ascii").strip()
     path = {"Ethernet": 17, "InfiniBand": 19}[link_layer]
-    _, port = listener(channel)
+    number, port = listener(channel)
+    channel.set_option(number, ID, ACK_TIMEOUT, b"\x0b")
     client = other.create(uid=2)
     if timeout is not None:
         other.set_option(client, ID, ACK_TIMEOUT, bytes([timeout]))
         refused(errno.EINVAL, other.set_option, client, ID, ACK_TIMEOUT, bytes(4))
     other.resolve(client, port)
     other.connect(client, next(QPNS))
-    channel.accept(channel.event()[1], 3, next(QPNS))
+    request = channel.event()[1]
+    channel.accept(request, 3, next(QPNS))
     assert other.event()[0] == CONNECT_RESPONSE
     assert attributes(other, client, RTS)[134] == (path if timeout is None else timeout)
+    assert attributes(channel, request, RTS)[134] == (timeout or path if is_ethernet() else path)
     refused(errno.EINVAL, other.set_option, other.create(UDP), ID, ACK_TIMEOUT, b"\x01")
 
 
