@@ -147,6 +147,11 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 
 	if (id->state == CMA_DISCONNECT)
 		return simhca_why(why, EINVAL, CMA_CONNECTS_ONCE);
+	if (id->state == CMA_CONNECT && id->qp_type != IBV_QPT_UD &&
+	    simhca_cm_id_state(id->cm) == SIMHCA_CM_IDLE)
+		return simhca_why(why, EINVAL,
+				  "the id was refused, or got no answer, and an id connects once: "
+				  "destroy it, and create another");
 	if (id->state == CMA_CONNECT)
 		return simhca_why(
 			why, EINVAL,

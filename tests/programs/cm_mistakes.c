@@ -82,7 +82,7 @@ static struct rdma_cm_id *serve_by(enum rdma_port_space space)
 	struct rdma_cm_id *id = new_id(space);
 
 	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&any));
-	if (!is("nobody_listens"))
+	if (!is("nobody_listens") && !is("connect_after_refusal"))
 		CHECK(!rdma_listen(id, 4));
 	listener = id;
 	return id;
@@ -171,8 +171,11 @@ static bool request(struct rdma_cm_id **client, struct rdma_cm_id **server)
 		return false;
 	}
 	CHECK(!rdma_connect(id, &param));
-	if (is("port_reversed") || is("no_port") || is("nobody_listens")) {
+	if (is("port_reversed") || is("no_port") || is("nobody_listens") ||
+	    is("connect_after_refusal")) {
 		expect(RDMA_CM_EVENT_REJECTED);
+		if (is("connect_after_refusal"))
+			CHECK(is_refused(rdma_connect(id, &param), EINVAL));
 		return false;
 	}
 	if (is("request_not_fetched")) {
