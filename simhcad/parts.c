@@ -135,9 +135,14 @@ static bool is_joined(const struct daemon *daemon, const union simhca_gid *mgid)
 	       cma_has_joined(daemon->cma, mgid);
 }
 
+static bool is_joined_by_cm(const struct daemon *daemon, const union simhca_gid *mgid)
+{
+	return daemon->cma && cma_has_joined(daemon->cma, mgid);
+}
+
 static int open_lint(struct daemon *daemon)
 {
-	daemon->lint = lint_open(is_joined);
+	daemon->lint = lint_open(is_joined, is_joined_by_cm);
 	return daemon->lint ? 0 : out_of_memory();
 }
 

@@ -664,6 +664,11 @@ static const struct lint_advice {
 		  "made a member, and its multicast LID may be another group's",
 	  .remedy = "Join it first, by rdma_join_multicast(3) or a request to the SA, and attach "
 		    "with the LID that this gives." },
+	{ .kind = "ipv6_group",
+	  .hardware =
+		  "Linux joins groups of IPv4 alone by RoCE v2: rdma_join_multicast() fails with "
+		  "errno 524",
+	  .remedy = "Join a group of IPv4, such as one of 239.0.0.0/8." },
 	{ .kind = "no_fence",
 	  .hardware = "may send the bytes as they were before the read",
 	  .remedy = "Set IBV_SEND_FENCE, or wait for the completion of the read or atomic." },

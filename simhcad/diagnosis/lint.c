@@ -29,18 +29,20 @@ struct linted {
 };
 
 struct lint {
-	lint_is_joined *is_joined;
+	lint_group *is_joined, *by_cm;
 	struct linted *list; /* oldest first */
 	unsigned int count;
 	uint64_t ended; /* contexts so far */
 };
 
-struct lint *lint_open(lint_is_joined *is_joined)
+struct lint *lint_open(lint_group *is_joined, lint_group *by_cm)
 {
 	struct lint *lint = calloc(1, sizeof(*lint));
 
-	if (lint)
+	if (lint) {
 		lint->is_joined = is_joined;
+		lint->by_cm = by_cm;
+	}
 	return lint;
 }
 
@@ -310,16 +312,22 @@ void lint_attached(const struct session *session, uint32_t handle, const union s
 		   struct lint_notes *notes)
 {
 	const struct daemon *daemon = session->device->daemon;
+	const bool ethernet = !session->device->options->settings.infiniband;
 	char text[INET6_ADDRSTRLEN];
 	struct simhca_qp_info qp;
 	uint32_t found = handle;
 
-	if (daemon->lint->is_joined(daemon, mgid) ||
-	    !simhca_next_qp(session->context, &found, &qp) || found != handle ||
+	if (!simhca_next_qp(session->context, &found, &qp) || found != handle ||
 	    !inet_ntop(AF_INET6, mgid->raw, text, sizeof(text)))
 		return;
-	note(notes, LINT_NOT_JOINED,
-	     "QP 0x%06x is attached to the group %s, and no port has joined it", qp.qpn, text);
+	if (!daemon->lint->is_joined(daemon, mgid))
+		note(notes, LINT_NOT_JOINED,
+		     "QP 0x%06x is attached to the group %s, and no port has joined it", qp.qpn,
+		     text);
+	if (ethernet && mgid->raw[0] == 0xff && daemon->lint->by_cm(daemon, mgid))
+		note(notes, LINT_IPV6_GROUP,
+		     "QP 0x%06x is attached to %s, a group of IPv6 that rdma_cm has joined", qp.qpn,
+		     text);
 }
 
 /* -------------------------------------------------------------------------------- contexts */
@@ -502,6 +510,7 @@ static int put(struct report *report, const struct linted *linted)
 		[LINT_RD_ATOMIC] = "rd_atomic",
 		[LINT_OWN_PEER] = "own_peer",
 		[LINT_NOT_JOINED] = "not_joined",
+		[LINT_IPV6_GROUP] = "ipv6_group",
 		[LINT_NO_FENCE] = "no_fence",
 		[LINT_EARLY_INLINE] = "early_inline",
 		[LINT_OVERWRITTEN] = "overwritten",

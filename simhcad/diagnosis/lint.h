@@ -31,6 +31,7 @@ enum lint_kind {
 	LINT_RD_ATOMIC,
 	LINT_OWN_PEER,
 	LINT_NOT_JOINED,
+	LINT_IPV6_GROUP,
 	LINT_NO_FENCE,
 	LINT_EARLY_INLINE,
 	LINT_OVERWRITTEN,
@@ -62,10 +63,12 @@ struct lint_notes {
 	} of[LINT_KINDS];
 };
 
-/* Whether a group of InfiniBand has members; true: it is not known, or needs none. */
-typedef bool lint_is_joined(const struct daemon *daemon, const union simhca_gid *mgid);
-/* NULL: out of memory. */
-struct lint *lint_open(lint_is_joined *is_joined);
+typedef bool lint_group(const struct daemon *daemon, const union simhca_gid *mgid);
+/*
+ * is_joined: whether a group of InfiniBand has members; true: it is not known, or needs none. by_cm: whether an id of
+ * rdma_cm has joined it. NULL: out of memory.
+ */
+struct lint *lint_open(lint_group *is_joined, lint_group *by_cm);
 void lint_close(struct lint *lint);
 
 /* The object of that handle, if there is one. */

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Attaches a QP to a multicast group of InfiniBand; with an argument, one that rdma_cm has joined. */
+/* Attaches a QP to a multicast group of InfiniBand; with an argument, one that rdma_cm has joined, by IPv6 if it is `ipv6`. */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 
 #include "../programs/helper.h"
 
 /* The group, and its LID. */
-static void join(union ibv_gid *gid, uint16_t *lid)
+static void join(bool ipv6, union ibv_gid *gid, uint16_t *lid)
 {
 	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	struct sockaddr_in group = { .sin_family = AF_INET, .sin_addr = { htonl(0xe0010203) } };
+	struct sockaddr_in6 group6 = { .sin6_family = AF_INET6 };
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
 
 	CHECK(channel && !rdma_create_id(channel, &id, NULL, RDMA_PS_UDP));
 	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&own));
-	CHECK(!rdma_join_multicast(id, (struct sockaddr *)&group, NULL));
+	CHECK(inet_pton(AF_INET6, "ff15::1234", &group6.sin6_addr) == 1);
+	CHECK(!rdma_join_multicast(
+		id, ipv6 ? (struct sockaddr *)&group6 : (struct sockaddr *)&group, NULL));
 	CHECK(!rdma_get_cm_event(channel, &event));
 	CHECK(event->event == RDMA_CM_EVENT_MULTICAST_JOIN);
 	*gid = event->param.ud.ah_attr.grh.dgid;
@@ -34,7 +37,7 @@ int main(int argc, char **argv)
 
 	CHECK(inet_pton(AF_INET6, "ff12:401b:ffff::1234", &gid) == 1);
 	if (argc > 1)
-		join(&gid, &lid);
+		join(!strcmp(argv[1], "ipv6"), &gid, &lid);
 	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	CHECK(cq);
 	qp = make_qp(ibv_alloc_pd(context), cq, IBV_QPT_UD);

@@ -118,6 +118,15 @@ def compiled(directory, name):
     return program
 
 
+def test_a_group_of_ipv6(launcher, tmp_path):
+    """Linux joins none by RoCE v2."""
+    program = compiled(tmp_path, "group_member")
+    text = {kind: text for kind, text, _ in notes_of(launcher, program, "ipv6")}["ipv6_group"]
+    assert re.fullmatch(r"QP 0x\w+ is attached to ff15::1234, a group of IPv6 that rdma_cm has joined", text)
+    for command, options in ([program, "ipv6"], ["--link-layer", "ib"]), ([program, "joined"], []), ([program], []):
+        assert "ipv6_group" not in [kind for kind, _, _ in notes_of(launcher, *command, options=options)]
+
+
 def test_a_group_that_was_not_joined(launcher, tmp_path):
     """On InfiniBand, where the subnet manager sets up switches for its members; on Ethernet nobody does."""
     program = compiled(tmp_path, "group_member")
