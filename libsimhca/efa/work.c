@@ -84,8 +84,41 @@ static bool same_receiver(const struct efa_send *a, const struct efa_send *b)
 }
 
 /*
- * Carries messages, those first that wait, once it is their time. What waits stays in front. True:
- * something came of it.
+ * A message that was at index i stays: behind the `kept` ones that stay so far, or, if it waits for its receiver, in
+ * front of them with the others that wait, so that it is not asked for until their time.
+ */
+static void keep(struct efa_qp *qp, uint32_t i, uint32_t *kept, bool waits)
+{
+	struct efa_message *from = &qp->messages[i];
+	struct efa_message *to = &qp->messages[waits ? qp->waiting : *kept];
+	const uint32_t behind = (uint32_t)(&qp->messages[*kept] - to);
+
+	if (behind) {
+		struct efa_message one = *from;
+
+		spend(qp->context->efa, behind / SKIPPED_FOR_ONE);
+		memmove(to + 1, to, behind * sizeof(one));
+		*to = one;
+	} else if (to != from) {
+		*to = *from;
+	}
+	qp->waiting += waits;
+	++*kept;
+}
+
+/* Those that wait are asked for again after twice as long each time, until a message gets through. */
+static void back_off(struct efa_qp *qp, uint64_t now)
+{
+	qp->backoff_ns = qp->backoff_ns ? 2 * qp->backoff_ns : FIRST_BACKOFF_NS;
+	if (qp->backoff_ns > LAST_BACKOFF_NS)
+		qp->backoff_ns = LAST_BACKOFF_NS;
+	qp->retry_ns = now + qp->backoff_ns;
+	simhca_usage_add(&qp->usage->rnr_delay_ns, qp->backoff_ns);
+}
+
+/*
+ * Carries messages; those that wait for a receiver first, once it is their time. True: one of them has completed
+ * or got on.
  */
 static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t now)
 {
@@ -115,9 +148,7 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 		if (message->not_before_ns > now) {
 			late = message->not_before_ns < late ? message->not_before_ns : late;
 			spend(efa, ++skipped % SKIPPED_FOR_ONE == 0);
-			if (kept != i)
-				qp->messages[kept] = *message;
-			kept++;
+			keep(qp, i, &kept, false);
 			continue;
 		}
 		if (!blocked || !same_receiver(blocked, &message->send)) {
@@ -130,32 +161,16 @@ static bool carry_some(struct simhca_worker *worker, struct efa_qp *qp, uint64_t
 		worked |= outcome != EFA_WAITS;
 		if (outcome == EFA_DONE)
 			continue;
-		if (outcome == EFA_WAITS && kept != qp->waiting) {
-			struct efa_message one = *message;
-
-			/* To the others that wait, so that it is not asked for until their time. */
-			spend(efa, (kept - qp->waiting) / SKIPPED_FOR_ONE);
-			memmove(&qp->messages[qp->waiting + 1], &qp->messages[qp->waiting],
-				(kept - qp->waiting) * sizeof(one));
-			qp->messages[qp->waiting] = one;
-		} else if (kept != i) {
-			qp->messages[kept] = *message;
-		}
+		keep(qp, i, &kept, outcome == EFA_WAITS);
 		if (outcome == EFA_WAITS)
-			blocked = &qp->messages[qp->waiting++].send;
-		kept++;
+			blocked = &qp->messages[qp->waiting - 1].send;
 	}
 	qp->count = kept;
 	qp->late_ns = late == UINT64_MAX ? 0 : late;
 	if (worked)
 		qp->backoff_ns = 0;
-	if (qp->waiting && !first) {
-		qp->backoff_ns = qp->backoff_ns ? 2 * qp->backoff_ns : FIRST_BACKOFF_NS;
-		if (qp->backoff_ns > LAST_BACKOFF_NS)
-			qp->backoff_ns = LAST_BACKOFF_NS;
-		qp->retry_ns = now + qp->backoff_ns;
-		simhca_usage_add(&qp->usage->rnr_delay_ns, qp->backoff_ns);
-	}
+	if (qp->waiting && !first)
+		back_off(qp, now);
 	return worked || is_cut;
 }
 

@@ -193,6 +193,40 @@ static void tell_success(struct session *session, uint32_t command)
 			       simhca_context_id(session->context), name_of_command(command));
 }
 
+/* The log has each refusal, and `simhca explain` each verb that was refused; command NULL: it is not known. */
+static void note_result(struct session *session, const struct datagram *datagram,
+			const struct command *command, int status, const struct simhca_why *why)
+{
+	const uint32_t verb = verb_of(datagram);
+	const bool failed = status && status != -(int)SIMHCA_CMD_SAY_AGAIN &&
+			    !is_question(datagram->hdr.command);
+
+	if (failed)
+		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
+			 session->context ? (int)simhca_context_id(session->context) : -1,
+			 (int)datagram->sender.pid, command ? name_of_command(verb) : "command",
+			 why->text, strerror(-status));
+	if (failed && command && session->context)
+		tell_refusal(session, verb, -status, why->text);
+	if (!status && verb == session->refused)
+		tell_success(session, verb);
+}
+
+/* What is left of the descriptors that came, and those that were only to be sent. */
+static void close_descriptors(struct session *session, const struct request *request,
+			      const struct reply *reply)
+{
+	for (unsigned int i = 0; i < request->num_fds; i++)
+		if (request->fds[i] >= 0)
+			releaser_close(session->device->daemon->releaser, &session->owner,
+				       request->fds[i]);
+	if (request->pidfd >= 0)
+		close(request->pidfd);
+	for (unsigned int i = 0; i < reply->num_fds; i++)
+		if (reply->close_fd[i])
+			close(reply->fds[i]);
+}
+
 /*
  * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
  * wait for.
@@ -214,11 +248,9 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	};
 	const struct command *command = NULL;
 	struct simhca_why why = { "" };
-	struct releaser *releaser = session->device->daemon->releaser;
 	unsigned int answers = num_answers(datagram);
 	const uint32_t verb = verb_of(datagram);
 	struct datagram_answer said;
-	bool failed;
 	int status = check(session, datagram, &command, &why);
 
 	/* The answer's is not the handler's. */
@@ -256,17 +288,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 				    "%s: each time in %.0f s an engine or a program's step was at "
 				    "work on it, in a client's memory, stopped, or without a CPU",
 				    name_of_command(verb), RETRY_SECONDS);
-	failed = status && status != -(int)SIMHCA_CMD_SAY_AGAIN &&
-		 !is_question(datagram->hdr.command);
-	if (failed)
-		log_info("%s: context %d, process %d: %s: %s (%s)", session->device->options->name,
-			 session->context ? (int)simhca_context_id(session->context) : -1,
-			 (int)datagram->sender.pid, command ? name_of_command(verb) : "command",
-			 why.text, strerror(-status));
-	if (failed && command && session->context)
-		tell_refusal(session, verb, -status, why.text);
-	if (!status && verb == session->refused)
-		tell_success(session, verb);
+	note_result(session, datagram, command, status, &why);
 	said = (struct datagram_answer){
 		.body = reply.body,
 		.body_size = command ? command->reply_size : 0,
@@ -274,14 +296,7 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 		.num_fds = reply.num_fds,
 	};
 	answer(session, datagram, status, &said, &why);
-	for (unsigned int i = 0; i < request.num_fds; i++)
-		if (request.fds[i] >= 0)
-			releaser_close(releaser, &session->owner, request.fds[i]);
-	if (request.pidfd >= 0)
-		close(request.pidfd);
-	for (unsigned int i = 0; i < reply.num_fds; i++)
-		if (reply.close_fd[i])
-			close(reply.fds[i]);
+	close_descriptors(session, &request, &reply);
 	return SERVED;
 }
 
