@@ -51,7 +51,7 @@ static void has_ended(struct client *client, bool ended)
 	atomic_store(&client->context->dead, ended);
 }
 
-/* What others complete in that CQ is not behind a ticket that nobody publishes. */
+/* What others complete in that CQ is not behind a CQE that was reserved and that nobody publishes. */
 static void the_cq_goes_on(void **state, enum ibv_qp_type type, int (*end)(struct qp *qp))
 {
 	bool killed = true, seen;

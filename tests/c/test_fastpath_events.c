@@ -7,7 +7,7 @@
 static struct cq *late;
 static uint32_t late_pi;
 
-/* Arms it when the next CQE of it has a ticket, after the step has looked. */
+/* Arms it when the next CQE of it is reserved, after the step has looked. */
 static void arm_in_step(void)
 {
 	if (late->state->pi == late_pi)

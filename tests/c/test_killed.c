@@ -152,7 +152,7 @@ static void check_work(struct pair *pair, const struct work *work, uint32_t tag)
 		filled((read ? pair->a.mr : pair->b.mr)->addr, work->count * work->length, tag));
 }
 
-/* What is left of the work in the QPs: all but what only names tickets, of which some may be void.
+/* What is left of the work in the QPs: all but what only names reserved CQEs, of which some may be void.
  */
 struct progress {
 	uint32_t psn, oldest, count, epsn, msn, rq_ci, have_recv, in_message;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A program that lies about its rings: the indices of CQs and SRQs, claims, tickets, what the
+ * A program that lies about its rings: the indices of CQs and SRQs, claims, reservations, what the
  * receive at hand is. Each value is one that could be, but not together with the others. What it has
  * of queues works, fails or is refused, in time; and its neighbour's connection works.
  */

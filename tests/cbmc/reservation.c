@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Tickets of a CQ of which programs wrote all: indices, claims, sequence numbers. Whoever claims one
- * has a slot of the ring, and gives up after so many tries; what somebody left who has ended is looked
+ * Reservations of CQEs in a CQ of which programs wrote all: indices, claims, sequence numbers. Whoever reserves
+ * one has a slot of the ring, and gives up after so many tries; what somebody left who has ended is looked
  * for in the slots of the ring alone, once round.
  *
  * of: libsimhca/queue/cqe_reservation.h

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Tickets of a CQ (libsimhca/queue/cqe_reservation.h), with takers that stop halfway. */
+/* Reservations of CQEs (libsimhca/queue/cqe_reservation.h) by threads that stop halfway. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -151,7 +151,7 @@ static void each_is_claimed_once(void **state)
 
 static volatile sig_atomic_t interruptions;
 
-/* Others take a lap of tickets, and the client reads them all. */
+/* Others reserve a lap of CQEs, and the client reads them all. */
 static void go_around(int number)
 {
 	uint32_t cqe_index;
