@@ -119,6 +119,13 @@ void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned i
  * sleeps would have them mapped for ever.
  */
 void session_recall(struct daemon *daemon);
+/*
+ * At once, if it is to be told soon. Returns how many copies of the connections are in fds, `most` at most: of those that
+ * had read what they were told before. Who awaits them in a chore waits a tenth of a second at most until all have given
+ * back what is gone, and closes them.
+ */
+unsigned int session_recall_now(struct daemon *daemon, int *fds, unsigned int most);
+void session_await_recall(int *fds, unsigned int count);
 
 /*
  * A part of a command that is a chore. The handler starts it, and the command with it waits; then

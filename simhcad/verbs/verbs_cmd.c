@@ -300,6 +300,8 @@ HANDLER(reg_mr)
 	return ret ? ret : simhca_reg_mr(session->context, mm, req, reply->body, why);
 }
 
+#define PEERS_AWAITED 64u
+
 /*
  * The program's file is let go of before the answer: with whoever still has it mapped its huge pages are not free, and it
  * cannot be sealed against writing.
@@ -307,12 +309,17 @@ HANDLER(reg_mr)
 struct leaving {
 	struct command_chore chore; /* first */
 	struct chore *releases;
+	unsigned int num_peers;
+	int peers[PEERS_AWAITED]; /* connections of programs that may have it mapped */
 	struct simhca_reg_mr_reply reply;
 };
 
 static void let_go_of_file(struct chore *chore)
 {
-	releaser_let_go(((struct leaving *)chore)->releases);
+	struct leaving *leaving = (struct leaving *)chore;
+
+	session_await_recall(leaving->peers, leaving->num_peers);
+	releaser_let_go(leaving->releases);
 }
 
 static void has_let_go(struct command_chore *chore)
@@ -345,6 +352,8 @@ static int end_leaving(struct session *session, struct request *request, struct 
 		free(leaving);
 		return ret;
 	}
+	leaving->num_peers =
+		session_recall_now(session->device->daemon, leaving->peers, PEERS_AWAITED);
 	leaving->chore.chore.work = let_go_of_file;
 	leaving->chore.finish = has_let_go;
 	request->chore = &leaving->chore;
