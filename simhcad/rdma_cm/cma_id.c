@@ -198,6 +198,16 @@ int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
 
 /* ------------------------------------------------------------------------------------ resolve */
 
+/* With Linux there is no route for packets from 127.0.0.1 that leave the host. */
+static bool is_from_loopback(struct cma_id *id)
+{
+	uint8_t index;
+
+	return id->src.sa.sa_family == AF_INET && cma_addr_is_loopback(&id->src) &&
+	       !cma_addr_is_any(&id->dst) && id->device->options->settings.wire &&
+	       !cma_addr_device(id->file->cma, &id->dst, &index);
+}
+
 /* A destination on this fabric, or on its device's wire: fills the path's far end. */
 static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 {
@@ -340,6 +350,12 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 		cma_notify_failure(id, CMA_NO_DEVICE, ret, INFINIBAND_ONLY);
 		cma_event(id, CMA_EV_ADDR_ERROR, -ret);
 		return 0;
+	}
+	if (resolved && is_from_loopback(id)) {
+		id->device = before;
+		return simhca_why(why, EINVAL,
+				  "the id is bound to loopback, from where no other host is "
+				  "reached: bind it to an address of the interface, or not at all");
 	}
 	if (resolved) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);

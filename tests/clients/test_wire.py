@@ -137,6 +137,12 @@ def test_multicast(hosts, addresses, group):
     wait_until(lambda: not is_member(), TIME_LIMIT, "it has left")
 
 
+def test_from_loopback(hosts):
+    """With Linux, too, nothing leaves the host from there."""
+    client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-I", "127.0.0.1", "-p", new_port())
+    assert client.status and "rdma_resolve_addr: Invalid argument" in client.stderr, client
+
+
 def test_nobody_listens(hosts):
     """The other host's daemon says so."""
     client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-p", new_port(), "-C", 1)
