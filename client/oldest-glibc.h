@@ -34,6 +34,7 @@ SIMHCA_SYMBOL_OF_OLDEST_(dlvsym);
 SIMHCA_SYMBOL_OF_OLDEST_(pthread_attr_setstacksize);
 SIMHCA_SYMBOL_OF_OLDEST_(pthread_create);
 SIMHCA_SYMBOL_OF_OLDEST_(pthread_join);
+SIMHCA_SYMBOL_OF_OLDEST_(pthread_once);
 SIMHCA_SYMBOL_OF_OLDEST_(pthread_sigmask);
 SIMHCA_SYMBOL_OF_(pthread_cond_clockwait, "GLIBC_2.30");
 
@@ -43,18 +44,26 @@ SIMHCA_SYMBOL_OF_(pthread_cond_clockwait, "GLIBC_2.30");
 #undef __GLIBC_USE_C23_STRTOL
 #define __GLIBC_USE_C23_STRTOL 0
 
-/* fstat() is a function since 2.33; before, it was a macro, of this. The preload library has it for others. */
+/* stat() and fstat() are functions since 2.33; before, they were macros, of these. The preload library has them for others. */
 #ifndef SIMHCA_HOOKS_STAT
 #include <sys/stat.h>
 
 SIMHCA_SYMBOL_OF_OLDEST_(__fxstat);
+SIMHCA_SYMBOL_OF_OLDEST_(__xstat);
 extern int __fxstat(int version, int fd, struct stat *status);
+extern int __xstat(int version, const char *path, struct stat *status);
 
 static inline int simhca_fstat(int fd, struct stat *status)
 {
 	return __fxstat(SIMHCA_STAT_VER, fd, status);
 }
 #define fstat(fd, status) simhca_fstat(fd, status)
+
+static inline int simhca_stat(const char *path, struct stat *status)
+{
+	return __xstat(SIMHCA_STAT_VER, path, status);
+}
+#define stat(path, status) simhca_stat(path, status)
 #endif
 
 #endif /* x86-64 and arm64 */

@@ -8,7 +8,7 @@ function(simhca_for_oldest_glibc target)
 	target_compile_options(${target} PRIVATE "SHELL:-include ${PROJECT_SOURCE_DIR}/client/oldest-glibc.h")
 	# There they are where these functions are; since glibc 2.34 they are empty.
 	get_target_property(type ${target} TYPE)
-	if(NOT type STREQUAL "OBJECT_LIBRARY")
+	if(NOT type MATCHES "^(OBJECT|STATIC)_LIBRARY$")
 		target_link_options(${target} PRIVATE -Wl,--push-state,--no-as-needed
 			${ARGN} -Wl,--pop-state)
 	endif()
