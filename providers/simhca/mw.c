@@ -87,7 +87,7 @@ int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,
 					why_not_bound(qp, mw, bind));
 	shca_lock(&to_smw(mw)->lock);
-	shca_lock(&qp->sq.lock);
+	shca_sq_lock(qp, "ibv_bind_mw()");
 	err = post_bind(qp, mw, bind);
 	shca_unlock(&qp->sq.lock);
 	shca_unlock(&to_smw(mw)->lock);

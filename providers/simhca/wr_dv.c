@@ -64,14 +64,15 @@ static int push_read_with_inv(struct shca_qp *qp, const void *posted)
 }
 
 /* The lists of both begin with next. *wr is the first that was not posted. */
-static int post(struct ibv_qp *ibv_qp, void **wr, int (*push)(struct shca_qp *, const void *))
+static int post(struct ibv_qp *ibv_qp, void **wr, int (*push)(struct shca_qp *, const void *),
+		const char *verb)
 {
 	struct shca_qp *qp = to_sqp(ibv_qp);
 	int err;
 
 	if (!shca_is_ours(ibv_qp->context->device))
 		return shca_result(EOPNOTSUPP);
-	shca_lock(&qp->sq.lock);
+	shca_sq_lock(qp, verb);
 	qp->sq.start = qp->sq.head;
 	err = shca_sq_ready(qp);
 	while (!err && *wr) {
@@ -89,7 +90,7 @@ int simhcadv_post_fast_reg(struct ibv_qp *qp, struct simhcadv_fast_reg_wr *wr,
 			   struct simhcadv_fast_reg_wr **bad_wr)
 {
 	void *at = wr;
-	int err = post(qp, &at, push_fast_reg);
+	int err = post(qp, &at, push_fast_reg, "simhcadv_post_fast_reg()");
 
 	static_assert(offsetof(struct simhcadv_fast_reg_wr, next) == 0, "as post() takes it");
 	*bad_wr = at;
@@ -100,7 +101,7 @@ int simhcadv_post_read_with_inv(struct ibv_qp *qp, struct simhcadv_read_with_inv
 				struct simhcadv_read_with_inv_wr **bad_wr)
 {
 	void *at = wr;
-	int err = post(qp, &at, push_read_with_inv);
+	int err = post(qp, &at, push_read_with_inv, "simhcadv_post_read_with_inv()");
 
 	static_assert(offsetof(struct simhcadv_read_with_inv_wr, next) == 0, "as post() takes it");
 	*bad_wr = at;

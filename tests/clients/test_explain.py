@@ -330,6 +330,8 @@ WAITS = {
                              "dropped when the QP went to RESET"),
     "not_completed": ("sleeps, and will not wake up", "ibv_wr_start() of QP 0x\\w+ waits for ibv_wr_complete() or "
                       "ibv_wr_abort(): the ibv_wr_start() before it was not ended"),
+    "not_completed_bind": ("sleeps, and will not wake up", "ibv_bind_mw() of QP 0x\\w+ waits for ibv_wr_complete() or "
+                           "ibv_wr_abort(): the ibv_wr_start() before it was not ended"),
     "not_ended": ("sleeps, and will not wake up", "ibv_start_poll() of a CQ of 15 entries waits for ibv_end_poll(): the "
                   "ibv_start_poll() before it was not ended"),
     "polls_none": ("polls for no completions", "ibv_poll_cq() of a CQ of 15 entries, which holds a completion, is called with "

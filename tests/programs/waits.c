@@ -443,6 +443,17 @@ static void begin_twice(struct ibv_qp_ex *qp)
 	ibv_wr_start(qp);
 }
 
+static void bind_in_between(struct scene *scene, struct ibv_qp_ex *qp)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(scene->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = { .bind_info = { scene->mr, (uintptr_t)buffer, 8,
+						   IBV_ACCESS_REMOTE_READ } };
+
+	CHECK(mw);
+	ibv_wr_start(qp);
+	ibv_bind_mw(&qp->qp_base, mw, &bind);
+}
+
 static void begin_polling_twice(struct scene *scene)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 15 };
@@ -527,6 +538,8 @@ int main(int argc, char **argv)
 		wait_without_receives(&scene, !strcmp(how, "own_dropped_receives"));
 	} else if (!strcmp(how, "not_completed")) {
 		begin_twice(make_builder(&scene));
+	} else if (!strcmp(how, "not_completed_bind")) {
+		bind_in_between(&scene, make_builder(&scene));
 	} else if (!strcmp(how, "not_ended")) {
 		begin_polling_twice(&scene);
 	} else if (!strcmp(how, "in_sqd")) {

@@ -28,8 +28,8 @@ chan left = [WQES] of { byte };
 byte dest, index, before, copy;
 byte oldest, turn;
 bool bell;
-/* The CQE of its receive: no ticket, a ticket, or published. */
-byte ticket, written;
+/* The CQE of its receive: none, a reservation, or published. */
+byte reservation, written;
 /* Of the model alone. */
 byte completed[WQES], carried[MESSAGES];
 bool dead, over, others_over;
@@ -98,9 +98,9 @@ proctype Sender()
 			:: got -> /* it cannot go on */
 				STORE(atomic { turn = 0; bell = true })
 			:: got ->
-				STORE(atomic { written = seen; ticket = 1 });
+				STORE(atomic { written = seen; reservation = 1 });
 				STORE(atomic { carried[oldest]++; oldest++ });
-				STORE(atomic { completed[written]++; ticket = 0 });
+				STORE(atomic { completed[written]++; reservation = 0 });
 				STORE(dest = 0);
 				STORE(turn = 0)
 			fi
@@ -139,12 +139,12 @@ proctype Other()
 #endif
 
 /* Of a program that has ended; one that lives has published its own. */
-inline end_ticket()
+inline end_reservation()
 {
 	if
-	:: dest != 0 && ticket == 1 && oldest != index -> completed[written]++; ticket = 0
-	:: dest != 0 && ticket == 1 && oldest == index -> ticket = 0 /* void */
-	:: !(dest != 0 && ticket == 1) -> skip
+	:: dest != 0 && reservation == 1 && oldest != index -> completed[written]++; reservation = 0
+	:: dest != 0 && reservation == 1 && oldest == index -> reservation = 0 /* void */
+	:: !(dest != 0 && reservation == 1) -> skip
 	fi
 }
 
@@ -202,7 +202,7 @@ proctype Device()
 	od;
 	/* The sender's program has ended, or destroys its QP; then the destination fails. */
 	atomic {
-		end_ticket();
+		end_reservation();
 		settle();
 		do
 		:: nempty(left) -> left?r; completed[r]++
@@ -212,7 +212,7 @@ proctype Device()
 		:: ci < WQES -> completed[ci]++; ci++
 		:: ci == WQES -> break
 		od;
-		assert(ticket == 0);
+		assert(reservation == 0);
 		for (r : 0 .. WQES - 1) {
 			assert(completed[r] == 1)
 		}

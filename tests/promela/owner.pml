@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The owner word of a QP, and tickets of its CQ (libsimhca/proto/owner.c, libsimhca/proto/cq.c): whichever
+ * The owner word of a QP, and reservations of its CQ (libsimhca/proto/owner.c, libsimhca/proto/cq.c): whichever
  * process ends in the middle, each message completes once, in order.
  *
  * Two processes acquire the owner word of one QP by turns; the one may be killed at any store. A third one
- * completes to the same CQ for a QP of its own. A completion claims a ticket (the CQ's pi), fills in its slot,
- * commits the QP's progress, which names the ticket, and publishes the slot. A process that finds that the owner
+ * completes to the same CQ for a QP of its own. A completion reserves a CQE (the CQ's pi), fills in its slot,
+ * commits the QP's progress, which names the reservation, and publishes the slot. A process that finds that the owner
  * has ended waits until the steps that were under way are over, recovers the CQ, and releases the word. The
  * copies have two fields here, which must belong together.
  *
  * Each of these, defined, takes one part of the protocol out, and the model must then fail:
  *	ONE_COPY		an owner works on the copy that counts
  *	PUBLISH_FIRST		a completion can be seen before its progress is committed
- *	PUBLISH_ALL		a ticket that was not committed is published as it is
- *	VOID_ALL		a ticket that was committed is lost
- *	NO_GRACE		tickets of those who are at work are taken for the dead one's
- *	NO_TICKET_SWAP		a ticket is read and written in two steps
+ *	PUBLISH_ALL		a reservation that was not committed is published as it is
+ *	VOID_ALL		a reservation that was committed is lost
+ *	NO_GRACE		reservations of those who are at work are taken for the dead one's
+ *	NO_RESERVE_SWAP		a reservation is read and written in two steps
  *	NO_WANTED		a process that finds the word taken does not say that it wants it
  */
 #define MESSAGES 2
@@ -27,7 +27,7 @@
 typedef Progress {
 	byte done;
 	byte same;	/* as done */
-	byte ticket;	/* of the completion that was committed last, plus 1 */
+	byte reservation;	/* of the completion that was committed last, plus 1 */
 };
 
 /* The QP's memory. */
@@ -54,16 +54,16 @@ byte polled, seen, seen_others;
 
 inline complete()
 {
-#ifdef NO_TICKET_SWAP
-	ticket = pi;
-	STORE(pi = ticket + 1);
+#ifdef NO_RESERVE_SWAP
+	reservation = pi;
+	STORE(pi = reservation + 1);
 #else
-	STORE(ticket = pi; pi = ticket + 1);
+	STORE(reservation = pi; pi = reservation + 1);
 #endif
 	done++;
-	STORE(slot[ticket] = done);
+	STORE(slot[reservation] = done);
 #ifdef PUBLISH_FIRST
-	STORE(seq[ticket] = true);
+	STORE(seq[reservation] = true);
 #endif
 #ifdef ONE_COPY
 	to = generation % 2;
@@ -72,14 +72,14 @@ inline complete()
 #endif
 	STORE(copy[to].done = done);
 	STORE(copy[to].same = done);
-	STORE(copy[to].ticket = ticket + 1);
+	STORE(copy[to].reservation = reservation + 1);
 #ifdef ONE_COPY
 #else
 	STORE(generation++);
 #endif
 #ifdef PUBLISH_FIRST
 #else
-	STORE(seq[ticket] = true);
+	STORE(seq[reservation] = true);
 #endif
 }
 
@@ -129,7 +129,7 @@ inline repair()
 				slot[i] = VOID;
 #else
 				if
-				:: copy[generation % 2].ticket == i + 1
+				:: copy[generation % 2].reservation == i + 1
 				:: else -> slot[i] = VOID
 				fi;
 #endif
@@ -147,7 +147,7 @@ inline repair()
 /* Posts, unless it is the device that was told to look, and works itself. */
 proctype worker(byte me; bool posts)
 {
-	byte done, ticket, to;
+	byte done, reservation, to;
 	bool again;
 
 	if
@@ -176,17 +176,17 @@ end:	do
 /* Another QP's completion, by somebody who is not killed. */
 proctype other()
 {
-	byte ticket;
+	byte reservation;
 
 	other_at_work = true;
-#ifdef NO_TICKET_SWAP
-	ticket = pi;
-	pi = ticket + 1;
+#ifdef NO_RESERVE_SWAP
+	reservation = pi;
+	pi = reservation + 1;
 #else
-	atomic { ticket = pi; pi = ticket + 1 };
+	atomic { reservation = pi; pi = reservation + 1 };
 #endif
-	slot[ticket] = OTHERS;
-	seq[ticket] = true;
+	slot[reservation] = OTHERS;
+	seq[reservation] = true;
 	other_at_work = false
 }
 
