@@ -25,6 +25,7 @@
 #include "parts.h"
 #include "rdma_cm/cma.h"
 #include "session/daemon.h"
+#include "session/recall.h"
 #include "session/session.h"
 #include "simhca-attach.h"
 #include "umad/umad.h"
@@ -70,7 +71,7 @@ static void on_release(void *arg, void *base, uint64_t size, int fd)
 
 static void on_file_gone(void *arg)
 {
-	session_recall(arg);
+	recall_later(arg);
 }
 
 static void on_no_worker(void *arg)

@@ -63,7 +63,7 @@ struct daemon {
 	struct event_wakeup wakeup;
 	struct chores *chores;
 	struct releaser *releaser;
-	ev_timer recall; /* session_recall() */
+	ev_timer recall; /* recall_later() */
 	struct failures *failures;
 	struct sleepers *sleepers;
 	struct late_receives *late_receives;

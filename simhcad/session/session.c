@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -51,9 +48,6 @@ struct deferred {
 #define RETRY_SECONDS 10.0  /* until such a command fails */
 #define MAY_NOT_WAIT (-1.0) /* an age */
 #define FINAL_SECONDS 2.0
-#define RECALL_SECONDS 0.002
-#define RECALL_MOST_SECONDS 0.1 /* for which a command waits for programs */
-#define RECALL_LOOK_US 50
 /* Seconds in which commands do not wait for engines again, but are deferred. */
 #define IN_VAIN 0.25
 
@@ -422,64 +416,6 @@ static void defer(struct session *session, const struct datagram *datagram,
 	go_on_later(deferred, chore);
 	if (!chore)
 		retry_add(&session->device->daemon->retries, &deferred->retry, serve_again);
-}
-
-/* Programs read the byte when they have given back what they had mapped. */
-static bool has_unread(const struct session *session)
-{
-	int unread;
-
-	return !ioctl(session->fd, SIOCOUTQ, &unread) && unread;
-}
-
-unsigned int session_recall_now(struct daemon *daemon, int *fds, unsigned int most)
-{
-	unsigned int count = 0;
-	struct session *session;
-	bool unread;
-
-	if (!ev_is_active(&daemon->recall))
-		return 0;
-	ev_timer_stop(daemon->loop, &daemon->recall);
-	for (unsigned int i = 0; i < daemon->num_devices; i++)
-		DL_FOREACH (daemon->devices[i].sessions, session) {
-			if (!session->maps || session_is_closing(session))
-				continue;
-			unread = has_unread(session);
-			send(session->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-			if (!unread && count < most) {
-				fds[count] = fcntl(session->fd, F_DUPFD_CLOEXEC, 0);
-				count += fds[count] >= 0;
-			}
-		}
-	return count;
-}
-
-void session_await_recall(int *fds, unsigned int count)
-{
-	const double end = monotonic_s() + RECALL_MOST_SECONDS;
-	int unread;
-
-	for (unsigned int i = 0; i < count; i++) {
-		while (!ioctl(fds[i], SIOCOUTQ, &unread) && unread && monotonic_s() < end)
-			usleep(RECALL_LOOK_US);
-		close(fds[i]);
-	}
-}
-
-static void recall(struct ev_loop *loop, ev_timer *timer, int events)
-{
-	session_recall_now(timer->data, NULL, 0);
-}
-
-/* Of many that go at once it is told once. */
-void session_recall(struct daemon *daemon)
-{
-	if (ev_is_active(&daemon->recall))
-		return;
-	ev_timer_init(&daemon->recall, recall, RECALL_SECONDS, 0);
-	daemon->recall.data = daemon;
-	ev_timer_start(daemon->loop, &daemon->recall);
 }
 
 bool session_may_start_chore(const struct session *session)

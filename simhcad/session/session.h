@@ -73,6 +73,7 @@ struct session {
 	pid_t run;		   /* the `simhca run` that it was started by; 0: none */
 	char comm[16];
 	bool maps;	  /* it has asked for regions that it maps */
+	double late_at;	  /* when it has let a recall wait (recall.h); 0: never */
 	int not_attached; /* errno with which the kernel refuses it the memory of a peer; 0 */
 };
 
@@ -113,19 +114,6 @@ static inline bool session_is_whole(const struct session *session)
  * none.
  */
 void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned int count);
-
-/*
- * Soon tells the programs that map regions that there are some which are gone, by a byte on their connections: one that
- * sleeps would have them mapped for ever.
- */
-void session_recall(struct daemon *daemon);
-/*
- * At once, if it is to be told soon. Returns how many copies of the connections are in fds, `most` at most: of those that
- * had read what they were told before. Who awaits them in a chore waits a tenth of a second at most until all have given
- * back what is gone, and closes them.
- */
-unsigned int session_recall_now(struct daemon *daemon, int *fds, unsigned int most);
-void session_await_recall(int *fds, unsigned int count);
 
 /*
  * A part of a command that is a chore. The handler starts it, and the command with it waits; then

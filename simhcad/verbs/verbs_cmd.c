@@ -19,6 +19,7 @@
 #include "said.h"
 #include "sender.h"
 #include "session/daemon.h"
+#include "session/recall.h"
 #include "session/session.h"
 #include "simhca-attach.h"
 #include "simhca-verbs.h"
@@ -300,8 +301,6 @@ HANDLER(reg_mr)
 	return ret ? ret : simhca_reg_mr(session->context, mm, req, reply->body, why);
 }
 
-#define PEERS_AWAITED 64u
-
 /*
  * The program's file is let go of before the answer: with whoever still has it mapped its huge pages are not free, and it
  * cannot be sealed against writing.
@@ -309,8 +308,8 @@ HANDLER(reg_mr)
 struct leaving {
 	struct command_chore chore; /* first */
 	struct chore *releases;
-	unsigned int num_peers;
-	int peers[PEERS_AWAITED]; /* connections of programs that may have it mapped */
+	struct daemon *daemon;
+	struct recall recall; /* programs that may have it mapped */
 	struct simhca_reg_mr_reply reply;
 };
 
@@ -318,12 +317,15 @@ static void let_go_of_file(struct chore *chore)
 {
 	struct leaving *leaving = (struct leaving *)chore;
 
-	session_await_recall(leaving->peers, leaving->num_peers);
+	recall_await(&leaving->recall);
 	releaser_let_go(leaving->releases);
 }
 
 static void has_let_go(struct command_chore *chore)
 {
+	struct leaving *leaving = (struct leaving *)chore;
+
+	recall_end(leaving->daemon, &leaving->recall);
 }
 
 /* What a region of a program's file is about to be done with; NULL and 0: it does not lie in one. */
@@ -352,8 +354,8 @@ static int end_leaving(struct session *session, struct request *request, struct 
 		free(leaving);
 		return ret;
 	}
-	leaving->num_peers =
-		session_recall_now(session->device->daemon, leaving->peers, PEERS_AWAITED);
+	leaving->daemon = session->device->daemon;
+	recall_now(leaving->daemon, &leaving->recall);
 	leaving->chore.chore.work = let_go_of_file;
 	leaving->chore.finish = has_let_go;
 	request->chore = &leaving->chore;
