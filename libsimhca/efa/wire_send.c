@@ -59,8 +59,8 @@ static enum efa_status copy_own(struct simhca_worker *worker, struct efa_qp *qp,
 }
 
 /* The sender's memory to the bounce buffer, as much as the parcel has. */
-static enum efa_status gather(struct simhca_worker *worker, struct efa_qp *qp,
-			      const struct efa_parcel *parcel, uint8_t *bounce)
+static enum efa_status gather_parcel(struct simhca_worker *worker, struct efa_qp *qp,
+				     const struct efa_parcel *parcel, uint8_t *bounce)
 {
 	struct efa_message *message = &parcel->flight->message;
 
@@ -119,7 +119,7 @@ static bool send_parcel(struct simhca_worker *worker, struct efa_qp *qp, struct 
 	const struct efa_send *send = &flight->message.send;
 	struct efa_route *route = flight->route;
 	struct efa_wire_header header = header_of(qp, send);
-	enum efa_status status = gather(worker, qp, parcel, bounce);
+	enum efa_status status = gather_parcel(worker, qp, parcel, bounce);
 
 	qp->context->efa->left -= qp->context->efa->left > 0;
 	if (status != EFA_STATUS_OK) {
