@@ -112,7 +112,7 @@ void recall_end(struct daemon *daemon, const struct recall *recall)
 	}
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_recall(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	recall_all(timer->data, NULL);
 }
@@ -121,7 +121,7 @@ void recall_later(struct daemon *daemon)
 {
 	if (ev_is_active(&daemon->recall))
 		return;
-	ev_timer_init(&daemon->recall, on_timer, LATER_S, 0);
+	ev_timer_init(&daemon->recall, on_recall, LATER_S, 0);
 	daemon->recall.data = daemon;
 	ev_timer_start(daemon->loop, &daemon->recall);
 }
