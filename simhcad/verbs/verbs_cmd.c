@@ -328,6 +328,14 @@ static void has_let_go(struct command_chore *chore)
 	recall_end(leaving->daemon, &leaving->recall);
 }
 
+/* What the command has waited for. NULL: nothing, or a look at its sender. */
+static struct leaving *left_file(const struct request *request)
+{
+	return request->chore && request->chore->chore.work == let_go_of_file
+		       ? (struct leaving *)request->chore
+		       : NULL;
+}
+
 /* What a region of a program's file is about to be done with; NULL and 0: it does not lie in one. */
 static int begin_leaving(struct session *session, uint32_t mr, struct leaving **leaving,
 			 struct simhca_why *why)
@@ -366,7 +374,7 @@ HANDLER(rereg_mr)
 {
 	const struct simhca_rereg_mr_req *req = request->body;
 	struct simhca_reg_mr_reply *out = reply->body;
-	struct leaving *leaving = (struct leaving *)request->chore;
+	struct leaving *leaving = left_file(request);
 	struct simhca_mm *mm;
 	int ret;
 
@@ -391,7 +399,7 @@ HANDLER(dereg_mr)
 	struct leaving *leaving;
 	int ret;
 
-	if (request->chore) /* it was deregistered before */
+	if (left_file(request)) /* it was deregistered before */
 		return 0;
 	lint_mr(session, handle_of(request), &notes);
 	ret = begin_leaving(session, handle_of(request), &leaving, why);

@@ -26,9 +26,9 @@ import pytest
 from protocol import CONTROL_VERSION, KEEP, MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, command
 
 (GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, CREATE_CQ, CREATE_QP, REG_MR, SET_AGENT,
- COUNT) = (NUMBER[name] for name in (
+ REREG_MR, COUNT) = (NUMBER[name] for name in (
     "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_ASYNC_FD", "ALLOC_PD", "DEALLOC_PD", "CREATE_CQ", "CREATE_QP", "REG_MR",
-    "SET_AGENT", "COUNT"))
+    "SET_AGENT", "REREG_MR", "COUNT"))
 
 
 # ------------------------------------------------------------------------------- life of a daemon
@@ -620,6 +620,22 @@ def test_a_process_that_is_not_known(daemon):
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     client.ok(REG_MR, region)
+
+
+def test_rereg_by_a_process_that_is_not_known(daemon):
+    """What a child's first command has waited for, until the child was known, is not its registration anew."""
+    client, region, _buffer = who_is_known(daemon)
+    known = client.ok(REG_MR, region)[0]
+    again = struct.pack("IIQQQIIII", *struct.unpack_from("I", known), 4, 0, 0, 0, 0, 0, 0, 0)
+    child = os.fork()
+    if not child:
+        try:
+            first = client.command(REREG_MR, again)[0]
+            second, body, _, _ = client.command(REREG_MR, again)
+            os._exit(0 if (first, second, body[:12]) == (SAY_AGAIN, 0, known[:12]) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_process_that_is_not_known_among_others(daemon):
