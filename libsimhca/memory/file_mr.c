@@ -172,7 +172,8 @@ int simhca_reg_dmabuf_mr(struct simhca_context *context, struct simhca_mm *owner
 				  "offset 0x%" PRIx64 " and address 0x%" PRIx64
 				  " differ in their places in a page",
 				  req->offset, req->addr);
-	if (simhca_wraps(req->addr, req->length))
+	/* No process has memory that ends with the address space. */
+	if (req->addr + req->length < req->addr)
 		return simhca_why(why, EINVAL,
 				  "0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",

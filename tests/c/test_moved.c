@@ -78,6 +78,8 @@ static void what_a_client_says(void **state)
 		{ 0, UINT64_MAX, PAGE },
 		{ 8, PAGE, UINT64_MAX - 7 },
 		{ 8, UINT64_MAX - 8, 8 + PAGE },
+		/* To its last byte. */
+		{ 0, PAGE, 0 - (uint64_t)PAGE },
 		/* Another place in a page than in the file. */
 		{ 0, PAGE, PAGE + 8 },
 		{ 8, PAGE, PAGE },
