@@ -368,8 +368,11 @@ static const struct error {
 	      "Use an address that `simhca status` shows."),
 	ERROR(EADDRINUSE, "", "Another rdma_cm id of this port space has the port.",
 	      "Use another port, or destroy the id that has it; `simhca cm` shows all."),
-	ERROR(EADDRNOTAVAIL, "", "The address is not one of a device here.",
-	      "Use an address that `simhca status` shows."),
+	ERROR(EADDRNOTAVAIL, "",
+	      "Another rdma_cm id has the port, or the address is not one of a device here.",
+	      "Use another port, or an address that `simhca status` shows; `simhca cm` shows who "
+	      "has "
+	      "a port."),
 	ERROR(ECONNREFUSED, "IBTA vol. 1, 12.6.7", "Nobody listens there, or the server refused.",
 	      "Compare the address and port with the listeners, which `simhca cm` shows."),
 	ERROR(ETIMEDOUT, "", "The peer's program does not fetch its events, or nobody is there.",

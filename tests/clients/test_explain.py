@@ -818,6 +818,8 @@ def test_the_dictionary(launcher):
                                                                        "IBV_WC_REM_ACCESS_ERR"]
     negative = expect_success(launcher.run(SIMHCA, "explain", "-12")).stdout
     assert negative == expect_success(launcher.run(SIMHCA, "explain", "ENOMEM")).stdout
+    for taken in "EADDRINUSE", "EADDRNOTAVAIL":
+        assert "  usually: Another rdma_cm id " in expect_success(launcher.run(SIMHCA, "explain", taken)).stdout
     wrong = launcher.run(SIMHCA, "explain", "NOTHING_KNOWN")
     assert wrong.status == 2 and wrong.stderr.startswith("simhca explain: NOTHING_KNOWN: must be")
 

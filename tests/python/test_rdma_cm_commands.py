@@ -209,7 +209,11 @@ def test_af_ib(channel, other):
     assert struct.unpack_from("<HH", src, 12) == (48, 48) and src[144 + 8:144 + 24] == gid
     channel.accept(request, 3, next(QPNS))
     assert other.event()[:2] == (CONNECT_RESPONSE, client)
-    # A service ID of no port space, and a GID that nobody has.
+    # An address that is taken, a service ID of no port space, and a GID that nobody has.
+    number = channel.create(IB)
+    channel.bind(number, ib_address(TCP << 16, 2**64 - 0x10000, gid))
+    taken = struct.unpack_from("!Q", channel.query(number, 2, 280), 16 + 24)[0]
+    refused(errno.EADDRINUSE, other.bind, other.create(IB), ib_address(taken, gid=gid))
     refused(errno.EPROTONOSUPPORT, channel.bind, channel.create(IB), ib_address(0x123456789a))
     refused(errno.ENODEV, channel.bind, channel.create(IB), ib_address(TCP << 16, gid=b"\xfd" * 16))
 
