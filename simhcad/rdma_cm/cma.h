@@ -138,6 +138,7 @@ struct cma_id {
 	bool ack_timeout_set;
 
 	unsigned int backlog, waiting; /* LISTEN: requests at most, and that nobody fetched */
+	unsigned int full_backlog;     /* of the listener that had no room for its SIDR_REQ; or 0 */
 	struct cma_id *listener;       /* of a request that nobody fetched */
 	struct cma_event *announced;   /* the event that is to bring it; NULL: none yet */
 
@@ -282,8 +283,6 @@ void cma_port_release(struct cma_id *id);
 int cma_port_listen(struct cma_id *id, struct simhca_why *why);
 /* Who listens for this destination on the port that a communication manager's listener is of. */
 struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *dst);
-/* Who listens where the id has sent its request; NULL: nobody of this daemon. */
-const struct cma_id *cma_port_listener_of(const struct cma_id *id);
 /* "10.0.0.1:7471, [::]:18515": of a port space, for the log. */
 void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size);
 /* "; port 12061 is 7471 with its bytes reversed: ...": why nobody serves this client, or "". */

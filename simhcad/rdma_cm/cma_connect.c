@@ -393,8 +393,10 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 /* Who listens but does not want it has answered with REJECT; anything else is said where nobody does. */
 static void notify_refused_datagrams(const struct cma_id *id, uint8_t status)
 {
-	const struct cma_id *listener = cma_port_listener_of(id);
 	char to[CMA_ADDR_TEXT], listeners[160], hint[80];
+	uint8_t index;
+	const bool is_here =
+		cma_addr_is_any(&id->dst) || cma_addr_device(id->file->cma, &id->dst, &index);
 
 	cma_addr_print(&id->dst, to);
 	if (status != SIMHCA_CM_SIDR_REJECT) {
@@ -404,17 +406,17 @@ static void notify_refused_datagrams(const struct cma_id *id, uint8_t status)
 			id, CMA_NOBODY_LISTENS, status,
 			"%s in port space %s does not serve, status %u; listeners are: %s%s", to,
 			cma_ps_name(id->ps), status, listeners[0] ? listeners : "none", hint);
-	} else if (listener && listener->waiting >= listener->backlog) {
+	} else if (id->full_backlog) {
 		cma_notify_failure(id, CMA_BACKLOG_FULL, status,
 				   "%s in port space %s refuses, status %u: its backlog of %u is "
 				   "full",
-				   to, cma_ps_name(id->ps), status, listener->backlog);
+				   to, cma_ps_name(id->ps), status, id->full_backlog);
 	} else {
 		cma_notify_failure(id, CMA_REJECTED, status,
 				   "%s in port space %s refuses, status %u: the peer's program "
 				   "does not want it%s",
 				   to, cma_ps_name(id->ps), status,
-				   listener ? "" : ", or its backlog is full");
+				   is_here ? "" : ", or its backlog is full");
 	}
 }
 
@@ -604,9 +606,20 @@ static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct s
 	return queue_request(&event);
 }
 
-static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
-			 const struct simhca_cm_sidr_req *req)
+/* The answer does not say that the backlog was full: a client of this daemon knows it by this. */
+static void note_full(const struct cma_id *listener, const struct simhca_cm_mad *mad)
 {
+	struct simhca_cm_id *sender = simhca_cm_sidr_sender(listener->file->cma->cm, mad);
+	struct cma_id *client = sender ? simhca_cm_id_context(sender) : NULL;
+
+	if (client)
+		client->full_backlog = listener->backlog;
+}
+
+static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
+			 const struct simhca_cm_mad *mad)
+{
+	const struct simhca_cm_sidr_req *req = &mad->sidr_req;
 	struct rdma_ucm_ud_param *ud;
 	struct cma_id *listener, *id;
 	struct cma_event event;
@@ -616,6 +629,8 @@ static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
 
 	find_ends(req->private_data, req->service_id, simhca_cm_id_path(cm), &src, &dst);
 	ret = find_listener(port, &src, IBV_QPT_UD, &listener);
+	if (ret < 0)
+		note_full(listener, mad);
 	if (ret)
 		return ret;
 	id = make_request(listener, cm, &src, &dst);
@@ -631,9 +646,9 @@ static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
 
 /* A REQ that nobody has room for is repeated; a SIDR_REQ is refused, as by Linux. */
 static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
-		       const struct simhca_cm_sidr_req *req)
+		       const struct simhca_cm_mad *mad)
 {
-	int ret = take_sidr_req(port, cm, req);
+	int ret = take_sidr_req(port, cm, mad);
 
 	return ret < 0 ? SIMHCA_CM_SIDR_REJECT : ret;
 }
@@ -656,7 +671,7 @@ int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_e
 	case SIMHCA_CM_REQ_RECEIVED:
 		return on_req(event->listener, cm, event->mad);
 	case SIMHCA_CM_SIDR_REQ_RECEIVED:
-		return on_sidr_req(event->listener, cm, &event->mad->sidr_req);
+		return on_sidr_req(event->listener, cm, event->mad);
 	case SIMHCA_CM_REP_RECEIVED:
 		on_rep(id, event->mad);
 		break;

@@ -293,19 +293,6 @@ struct cma_id *cma_port_listener(struct cma_port *port, const union cma_addr *ds
 	return best;
 }
 
-const struct cma_id *cma_port_listener_of(const struct cma_id *id)
-{
-	static const union cma_addr none;
-	const bool by_ip = id->dst.sa.sa_family != AF_IB;
-	const uint32_t key = (uint32_t)port_space(id, &id->dst) << 16 | cma_addr_port(&id->dst);
-	struct cma_port *port = find(id->file->cma, key);
-	uint8_t index;
-
-	if (!port || !cma_addr_device(id->file->cma, &id->dst, &index))
-		return NULL;
-	return cma_port_listener(port, by_ip ? &id->dst : &none);
-}
-
 /* Each rejection looks at few, however many there are. */
 void cma_port_describe(struct cma *cma, uint16_t ps, char *text, size_t size)
 {

@@ -129,14 +129,18 @@ def test_backlog_of_datagrams(channel, other):
 
 def test_datagrams_are_not_wanted(channel, other):
     """The story is not that nobody listens."""
-    _, port = listener(channel, ps=UDP)
-    client = other.create(UDP)
+    _, port = listener(channel, 1, UDP)
+    client, next_one = other.create(UDP), other.create(UDP)
     other.resolve(client, port)
     other.connect(client, next(QPNS))
     kind, request, *_ = channel.event()
     assert kind == CONNECT_REQUEST
+    # Its place in the backlog is another one's by now.
+    other.resolve(next_one, port)
+    other.connect(next_one, next(QPNS))
+    assert channel.readable(10)
     channel.reject(request)
-    assert other.readable(1) and other.event()[:3] == (UNREACHABLE, client, 2)
+    assert other.event()[:3] == (UNREACHABLE, client, 2)
     told = failures()[-1]
     assert told["how"] == "rejected", told
     assert told["text"].endswith(f":{port} in port space UDP refuses, status 2: the peer's program does not want it"), told
