@@ -139,6 +139,18 @@ static int send_sidr_req(struct cma_id *id, const struct rdma_ucm_conn_param *pa
 	return simhca_cm_send_sidr_req(id->cm, &id->path, &sidr);
 }
 
+/* Whether its request was refused, or got no answer; of datagrams that is not known. */
+static bool has_failed(const struct cma_id *id)
+{
+	enum simhca_cm_state state;
+
+	if (id->state != CMA_CONNECT || id->qp_type == IBV_QPT_UD)
+		return false;
+	state = simhca_cm_id_state(id->cm);
+	/* TIMEWAIT: it was refused as its QP has another connection. */
+	return state == SIMHCA_CM_IDLE || state == SIMHCA_CM_TIMEWAIT;
+}
+
 int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 		const struct rdma_ucm_ece *ece, struct simhca_why *why)
 {
@@ -147,8 +159,7 @@ int cma_connect(struct cma_id *id, const struct rdma_ucm_conn_param *param,
 
 	if (id->state == CMA_DISCONNECT)
 		return simhca_why(why, EINVAL, CMA_CONNECTS_ONCE);
-	if (id->state == CMA_CONNECT && id->qp_type != IBV_QPT_UD &&
-	    simhca_cm_id_state(id->cm) == SIMHCA_CM_IDLE)
+	if (has_failed(id))
 		return simhca_why(why, EINVAL,
 				  "the id was refused, or got no answer, and an id connects once: "
 				  "destroy it, and create another");

@@ -155,6 +155,8 @@ def test_last_packets_of_no_connection(channel, other):
         other.resolve(client, port)
         other.connect(client, qpn)
     assert other.event()[:3] == (REJECTED, client, 10)
+    refused(errno.EINVAL, other.connect, client, qpn)
+    assert failures()[-1]["text"].startswith("the id was refused"), failures()[-1]
     assert not other.readable(3)
 
 
