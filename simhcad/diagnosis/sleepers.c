@@ -64,8 +64,8 @@ static const char wrong_cq[] = "wrong_cq", never_armed[] = "never_armed",
 struct look {
 	struct session *session;
 	/*
-	 * A hash of what its program has done so far, by which one that sleeps is known: its time on a CPU, of
-	 * one without channels 0, and its polls, since who sleeps between two of them hardly takes any.
+	 * A hash that changes when the program does anything: of its time on a CPU, if it has channels, and of its
+	 * polls, since a program that sleeps between two polls hardly takes any time.
 	 */
 	uint64_t did;
 	struct simhca_in_vain in_vain[MOST_IN_VAIN];

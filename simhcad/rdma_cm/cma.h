@@ -308,8 +308,8 @@ const char *cma_ps_name(uint16_t ps);
 /* A device that has this address, and where; NULL: none has. */
 struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 /*
- * The source address of who has none, and speaks from the device to an address that is not here; from loopback to the
- * wildcard, as with Linux.
+ * Sets the source address of an id that has none, and whose destination is no address of this daemon: that of the
+ * device, and with the wildcard as the destination that of loopback, as Linux does.
  */
 void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const union cma_addr *dst,
 			union cma_addr *src);

@@ -92,7 +92,7 @@ void cma_attach(struct cma_id *id, struct device *device, uint8_t sgid_index)
 	id->sgid_index = sgid_index;
 }
 
-/* What InfiniBand alone has: 0, or what Linux says to it on Ethernet. */
+/* What Linux says on Ethernet to an address or a port space that InfiniBand alone has; 0: it has it there as well. */
 static int infiniband_only(const struct cma_id *id, const struct device *device, int family)
 {
 	if (!device || device->options->settings.infiniband)
@@ -310,6 +310,7 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	union cma_addr from = *src;
 	char text[CMA_ADDR_TEXT];
 	struct device *before;
+	union cma_addr unresolved;
 	bool resolved;
 	int ret;
 
@@ -340,10 +341,13 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 		return simhca_why(why, EINVAL, "source and destination are of different families");
 	id->dst = *dst;
 	before = id->device;
+	unresolved = id->src;
 	resolved = try_resolve(id);
 	ret = infiniband_only(id, id->device, dst->sa.sa_family);
-	if (ret)
+	if (ret) {
 		id->device = before;
+		id->src = unresolved;
+	}
 	if (ret == ENODEV)
 		return simhca_why(why, ENODEV, INFINIBAND_ONLY);
 	if (ret) {

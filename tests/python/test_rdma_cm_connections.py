@@ -283,6 +283,7 @@ def test_groups_of_ipoib(channel):
         refused(errno.EINVAL, channel.bind, number, address())
         channel.resolve_addr(number, address(5000, "0.0.0.0"))
         assert channel.event()[:3] == (ADDR_ERROR, number, -errno.EINVAL)
+        assert channel.query(number, 0, 280)[20:24] == bytes(4)  # it has no source address
         return
     channel.bind(number, address())
     group = address(0, "239.1.2.3")
