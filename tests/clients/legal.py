@@ -411,10 +411,11 @@ def filled_meanwhile(length, address, then):
     thread = threading.Thread(target=fill)
     thread.start()
     filled.wait()
-    result = then()
-    done.set()
-    thread.join()
-    return result
+    try:
+        return then()
+    finally:
+        done.set()
+        thread.join()
 
 
 def moved_in_use(good, first=0):
