@@ -301,6 +301,8 @@ HANDLER(reg_mr)
 	return ret ? ret : simhca_reg_mr(session->context, mm, req, reply->body, why);
 }
 
+#define LEAVING_S 1.0 /* that a region may wait for other chores of its session */
+
 /*
  * The program's file is let go of before the answer: with whoever still has it mapped its huge pages are not free, and it
  * cannot be sealed against writing.
@@ -336,15 +338,16 @@ static struct leaving *left_file(const struct request *request)
 		       : NULL;
 }
 
-/* What a region of a program's file is about to be done with; NULL and 0: it does not lie in one. */
-static int begin_leaving(struct session *session, uint32_t mr, struct leaving **leaving,
-			 struct simhca_why *why)
+/* What a region of a program's file is about to be done with; NULL and 0: it does not lie in one, or nobody waits for that file. */
+static int begin_leaving(struct session *session, const struct request *request, uint32_t mr,
+			 struct leaving **leaving, struct simhca_why *why)
 {
 	*leaving = NULL;
 	if (!simhca_mr_lies_in_file(session->context, mr))
 		return 0;
+	/* Where too many wait, or it has waited for long, its file is let go of after the answer. */
 	if (!session_may_start_chore(session))
-		return -EAGAIN;
+		return request->age < LEAVING_S ? -EAGAIN : 0;
 	*leaving = calloc(1, sizeof(**leaving));
 	if (!*leaving)
 		return simhca_why(why, ENOMEM, "out of memory");
@@ -384,7 +387,7 @@ HANDLER(rereg_mr)
 	}
 	ret = sender_memory(session, request, &mm, why);
 	if (!ret)
-		ret = begin_leaving(session, req->handle, &leaving, why);
+		ret = begin_leaving(session, request, req->handle, &leaving, why);
 	if (ret)
 		return ret;
 	ret = simhca_rereg_mr(session->context, mm, req, out, why);
@@ -402,7 +405,7 @@ HANDLER(dereg_mr)
 	if (left_file(request)) /* it was deregistered before */
 		return 0;
 	lint_mr(session, handle_of(request), &notes);
-	ret = begin_leaving(session, handle_of(request), &leaving, why);
+	ret = begin_leaving(session, request, handle_of(request), &leaving, why);
 	if (ret)
 		return ret;
 	ret = simhca_dereg_mr(session->context, handle_of(request), why);

@@ -26,9 +26,9 @@ import pytest
 from protocol import CONTROL_VERSION, KEEP, MAGIC, NUMBER, OPEN_CONTEXT, SIMHCAD, VERSION, Client, close_all, command
 
 (GET_SEGMENT, CREATE_CHANNEL, ALLOC_ASYNC_FD, ALLOC_PD, DEALLOC_PD, CREATE_CQ, CREATE_QP, REG_MR, SET_AGENT,
- REREG_MR, COUNT) = (NUMBER[name] for name in (
+ REREG_MR, DEREG_MR, REG_DMABUF_MR, COUNT) = (NUMBER[name] for name in (
     "GET_SEGMENT", "CREATE_CHANNEL", "ALLOC_ASYNC_FD", "ALLOC_PD", "DEALLOC_PD", "CREATE_CQ", "CREATE_QP", "REG_MR",
-    "SET_AGENT", "REREG_MR", "COUNT"))
+    "SET_AGENT", "REREG_MR", "DEREG_MR", "REG_DMABUF_MR", "COUNT"))
 
 
 # ------------------------------------------------------------------------------- life of a daemon
@@ -636,6 +636,26 @@ def test_rereg_by_a_process_that_is_not_known(daemon):
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_many_regions_of_a_file_go_at_once(daemon):
+    """None stays as too many commands wait."""
+    client = daemon.client()
+    close_all(client.open())
+    client.ok(ALLOC_PD)
+    file = os.memfd_create("many")
+    os.ftruncate(file, 4096)
+    request = struct.pack("QQQQIIII", 0, 4096, 0, 0, 0, 1, 0, 0)
+    regions = [client.ok(REG_DMABUF_MR, request, [file])[0][:4] for _ in range(120)]
+    answers, number = client.keep(ALLOC_PD)
+    daemon.process.send_signal(signal.SIGSTOP)
+    for region in regions:
+        client.sock.send(command(DEREG_MR, region + bytes(4), number))
+    daemon.process.send_signal(signal.SIGCONT)
+    assert {struct.unpack_from("4I", answers.recv(4096))[1] for _ in regions} == {0}
+    assert daemon.status()["devices"][0]["counts"]["mrs"] == 0
+    answers.close()
+    os.close(file)
 
 
 def test_a_process_that_is_not_known_among_others(daemon):
