@@ -88,8 +88,7 @@ struct simhca_attach_peer_reply {
  * receives. One descriptor in the reply: the file. It can be written to if the region grants LOCAL_WRITE. ENOENT: there is no such region any more; EPERM: it is none of these.
  *
  * Who has asked for one gets a byte on the connection, a datagram of its own, when regions that programs have
- * mapped have gone. It unmaps those whose entry has another number, or none, and reads the byte then, for which the
- * device may wait.
+ * mapped have gone. It unmaps those whose entry has another number, or none.
  */
 struct simhca_map_region_req {
 	uint32_t qp;

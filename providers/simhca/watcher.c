@@ -45,9 +45,8 @@ static bool take_recall(const struct shca_context *ctx)
 
 	if (simhca_connection(ctx->vctx.context.cmd_fd) != ctx->connection)
 		return false;
-	shca_mapped_give_back();
-	/* Afterwards: the device sees that it was read. */
 	simhca_call_recv(ctx->vctx.context.cmd_fd, &byte, sizeof(byte), MSG_DONTWAIT);
+	shca_mapped_give_back();
 	return true;
 }
 

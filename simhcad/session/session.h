@@ -73,7 +73,6 @@ struct session {
 	pid_t run;		   /* the `simhca run` that it was started by; 0: none */
 	char comm[16];
 	bool maps;	  /* it has asked for regions that it maps */
-	double late_at;	  /* when it has let a recall wait (recall.h); 0: never */
 	int not_attached; /* errno with which the kernel refuses it the memory of a peer; 0 */
 };
 

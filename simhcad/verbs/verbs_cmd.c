@@ -19,7 +19,6 @@
 #include "said.h"
 #include "sender.h"
 #include "session/daemon.h"
-#include "session/recall.h"
 #include "session/session.h"
 #include "simhca-attach.h"
 #include "simhca-verbs.h"
@@ -310,24 +309,16 @@ HANDLER(reg_mr)
 struct leaving {
 	struct command_chore chore; /* first */
 	struct chore *releases;
-	struct daemon *daemon;
-	struct recall recall; /* programs that may have it mapped */
 	struct simhca_reg_mr_reply reply;
 };
 
 static void let_go_of_file(struct chore *chore)
 {
-	struct leaving *leaving = (struct leaving *)chore;
-
-	recall_await(&leaving->recall);
-	releaser_let_go(leaving->releases);
+	releaser_let_go(((struct leaving *)chore)->releases);
 }
 
 static void has_let_go(struct command_chore *chore)
 {
-	struct leaving *leaving = (struct leaving *)chore;
-
-	recall_end(leaving->daemon, &leaving->recall);
 }
 
 /* What the command has waited for. NULL: nothing, or a look at its sender. */
@@ -338,7 +329,7 @@ static struct leaving *left_file(const struct request *request)
 		       : NULL;
 }
 
-/* What a region of a program's file is about to be done with; NULL and 0: it does not lie in one, or nobody waits for that file. */
+/* What a region of a program's file is about to be done with; NULL and 0: it lies in none, or nobody waits for that file. */
 static int begin_leaving(struct session *session, const struct request *request, uint32_t mr,
 			 struct leaving **leaving, struct simhca_why *why)
 {
@@ -365,8 +356,6 @@ static int end_leaving(struct session *session, struct request *request, struct 
 		free(leaving);
 		return ret;
 	}
-	leaving->daemon = session->device->daemon;
-	recall_now(leaving->daemon, &leaving->recall);
 	leaving->chore.chore.work = let_go_of_file;
 	leaving->chore.finish = has_let_go;
 	request->chore = &leaving->chore;
