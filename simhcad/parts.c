@@ -29,7 +29,7 @@
 #include "session/session.h"
 #include "simhca-attach.h"
 #include "umad/umad.h"
-#include "verbs/verbs_cmd.h"
+#include "verbs/commands.h"
 #include "wire/wire.h"
 
 #define FAULT_WORKERS 4 /* unless --fault-workers says otherwise */

@@ -378,7 +378,8 @@ static void on_chore_done(struct chore *done)
 	struct session *session;
 	enum progress progress;
 
-	chore->finish(chore);
+	if (chore->finish)
+		chore->finish(chore);
 	if (deferred) {
 		session = deferred->session;
 		session->num_chores--;

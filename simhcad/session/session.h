@@ -121,7 +121,7 @@ void session_suspend(struct daemon *daemon, const uint32_t *contexts, unsigned i
 struct command_chore {
 	struct chore chore;	  /* first; its work() is the handler's, its done() the session's */
 	struct deferred *waiting; /* the command; NULL: its client has gone */
-	/* Main thread, afterwards, whether somebody still waits or not. */
+	/* Main thread, afterwards, whether somebody still waits or not. NULL: nothing. */
 	void (*finish)(struct command_chore *chore);
 };
 

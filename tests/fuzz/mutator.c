@@ -10,7 +10,7 @@
 #include "simhca-abi-rdma-cm.h"
 #include "simhca-abi-umad.h"
 #include "steps.h"
-#include "verbs/verbs_cmd.h"
+#include "verbs/commands.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);

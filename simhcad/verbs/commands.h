@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The commands of a session. */
-#ifndef SIMHCAD_VERBS_CMD_H
-#define SIMHCAD_VERBS_CMD_H
+#ifndef SIMHCAD_COMMANDS_H
+#define SIMHCAD_COMMANDS_H
 
 struct command;
 
