@@ -49,7 +49,7 @@ static int handle_line(void *user, const char *section, const char *name, const 
 			 "[%.64s]: the only sections are [device NAME]", section);
 		return 0;
 	}
-	if (!layer_set(parse->layer, device, name, value, true, reason))
+	if (!layer_set(parse->layer, device, name, value, reason))
 		return 1;
 	snprintf(parse->error, sizeof(parse->error), "%.64s = %.64s: %s", name, value, reason);
 	return 0;

@@ -57,7 +57,7 @@ static int parse_device(struct layer *layer, const char *argument)
 			goto out;
 		}
 		*value++ = '\0';
-		if (layer_set(layer, name, word, value, true, error)) {
+		if (layer_set(layer, name, word, value, error)) {
 			char reason[OPTIONS_TEXT];
 
 			strcpy(reason, error);

@@ -102,7 +102,7 @@ struct options {
  * when it does not exist here or its value is not accepted.
  */
 int layer_set(struct layer *layer, const char *device, const char *name, const char *value,
-	      bool from_file, char error[OPTIONS_TEXT]);
+	      char error[OPTIONS_TEXT]);
 void layer_free(struct layer *layer);
 
 /*

@@ -78,14 +78,14 @@ struct settings *layer_device(struct layer *layer, const char *device, char erro
 }
 
 int layer_set(struct layer *layer, const char *device, const char *name, const char *value,
-	      bool from_file, char error[OPTIONS_TEXT])
+	      char error[OPTIONS_TEXT])
 {
 	const struct option_desc *desc = option_find(name);
 	struct settings *settings = &layer->general;
 
 	if (!desc)
 		return option_refuse(error, "there is no such option; see simhcad --help");
-	if (from_file && desc->scope & SCOPE_NO_FILE)
+	if (desc->scope & SCOPE_NO_FILE)
 		return option_refuse(error, "is an option of the command line only");
 	if (device) {
 		if (!(desc->scope & SCOPE_DEVICE))

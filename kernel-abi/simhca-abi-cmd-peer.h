@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Commands of the fast path, by which a program gets to the queues of its peer. simhca-abi-cmd.h says
- * how they are sent.
+ * Commands of the fast path, by which a program gets to the queues of its peer. simhca-abi-cmd.h
+ * says how they are sent.
  */
 #ifndef SIMHCA_ABI_CMD_PEER_H
 #define SIMHCA_ABI_CMD_PEER_H
@@ -82,13 +82,14 @@ struct simhca_attach_peer_reply {
 };
 
 /*
- * MAP_REGION: a region whose entry of the protection table has a number in `file`, for who is to map it: an
- * own one, that the sender itself has registered in the QP's PD; or one of the peer that the QP is
- * attached to, that the process of the secret has registered in the PD of the peer, or of its
- * receives. One descriptor in the reply: the file. It can be written to if the region grants LOCAL_WRITE. ENOENT: there is no such region any more; EPERM: it is none of these.
+ * MAP_REGION: a region whose entry of the protection table has a number in `file`, for who is to
+ * map it: an own one, that the sender itself has registered in the QP's PD; or one of the peer that
+ * the QP is attached to, that the process of the secret has registered in the PD of the peer, or of
+ * its receives. One descriptor in the reply: the file. It can be written to if the region grants
+ * LOCAL_WRITE. ENOENT: there is no such region any more; EPERM: it is none of these.
  *
- * Who has asked for one gets a byte on the connection, a datagram of its own, when regions that programs have
- * mapped have gone. It unmaps those whose entry has another number, or none.
+ * Who has asked for one gets a byte on the connection, a datagram of its own, when regions that
+ * programs have mapped have gone. It unmaps those whose entry has another number, or none.
  */
 struct simhca_map_region_req {
 	uint32_t qp;
@@ -102,7 +103,10 @@ struct simhca_map_region_reply {
 	uint64_t length; /* bytes */
 	uint32_t file;	 /* as struct simhca_mpt has it */
 	uint32_t access; /* enum simhca_access, of the region */
-	/* 1: a page of the file may be missing, and an access to it is a signal then, SIGBUS; 0: never */
+	/*
+	 * 1: a page of the file may be missing, and an access to it is a signal then, SIGBUS; 0:
+	 * never
+	 */
 	uint32_t may_fail;
 	uint32_t reserved;
 };

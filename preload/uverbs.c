@@ -33,7 +33,6 @@
 #include "paths.h"
 #include "request.h"
 #include "simhca-abi.h"
-#include "simhca-calls.h"
 #include "limit.h"
 #include "uverbs.h"
 

@@ -238,9 +238,9 @@ static json_t *request(int fd, enum control_command command, json_t *members, in
 	return json;
 }
 
-json_t *admin_request(int fd, enum control_command command, int *memfd, char **refusal)
+json_t *admin_request(int fd, enum control_command command, char **refusal)
 {
-	return request(fd, command, NULL, memfd, refusal);
+	return request(fd, command, NULL, NULL, refusal);
 }
 
 /* The report is too long for a datagram: it is in a file in memory, read from its start. */
@@ -297,9 +297,9 @@ json_t *admin_failures(int fd, long long since, pid_t run, char **refusal)
 		   json_pack("{s:I, s:i}", "since", (json_int_t)since, "run", (int)run), refusal);
 }
 
-json_t *admin_lint(int fd, pid_t run, char **refusal)
+json_t *admin_lint(int fd, pid_t run)
 {
-	return ask(fd, CONTROL_LINT, json_pack("{s:i}", "run", (int)run), refusal);
+	return ask(fd, CONTROL_LINT, json_pack("{s:i}", "run", (int)run), NULL);
 }
 
 json_t *admin_trace(int fd, long long most_bytes, int *frames, char **refusal)

@@ -356,14 +356,14 @@ static enum lease take_lease(struct leased_daemon *daemon, const struct daemon_o
 		return LEASE_FAILED;
 	}
 	daemon->pid = admin_peer(daemon->control);
-	answer = admin_request(daemon->control, CONTROL_LEASE, NULL, &refusal);
+	answer = admin_request(daemon->control, CONTROL_LEASE, &refusal);
 	if (answer) {
 		/*
 		 * A daemon whose last lease went in the same moment may have given us one on its
 		 * way out: it serves no second request then.
 		 */
 		json_decref(answer);
-		answer = admin_request(daemon->control, CONTROL_LEASE, NULL, &refusal);
+		answer = admin_request(daemon->control, CONTROL_LEASE, &refusal);
 	}
 	if (!answer && errno == ETIMEDOUT) {
 		complain("the daemon in %s (pid %d) does not answer within %d s", daemon->dir,

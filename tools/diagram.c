@@ -5,7 +5,6 @@
 
 #include "diagram.h"
 #include "report.h"
-#include "tool.h"
 
 /* ----------------------------------------------------------------- from a story to its steps */
 

@@ -132,7 +132,7 @@ static int explain_from_daemon(const struct explain *explain)
 		return EXIT_FAILURE;
 	while ((report = admin_failures(fd, last, 0, &refusal))) {
 		if (explain->lint && last == 0)
-			json_object_set_new(report, "lint", admin_lint(fd, 0, NULL));
+			json_object_set_new(report, "lint", admin_lint(fd, 0));
 		/* An empty report is no news. */
 		if (draws(explain))
 			drawn = draw(explain, report);

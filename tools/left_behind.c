@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/proc_stat.h"
 #include "left_behind.h"
 #include "report.h"
 #include "tool.h"
@@ -33,21 +34,13 @@ void left_behind_reap(pid_t command, pid_t daemon)
 /* 0: it cannot be seen. */
 static pid_t parent_of(pid_t pid)
 {
-	char path[64], text[512];
-	const char *rest = NULL;
+	char path[64], text[SIMHCA_PROC_STAT];
+	const char *state;
 	int parent = 0;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	/* Its name, in parentheses, may have any in it. */
-	if (file && fgets(text, sizeof(text), file))
-		rest = strrchr(text, ')');
-	if (!rest || sscanf(rest + 1, " %*c %d", &parent) != 1)
-		parent = 0;
-	if (file)
-		fclose(file);
-	return parent;
+	state = simhca_proc_stat(path, text);
+	return state && sscanf(state, "%*c %d", &parent) == 1 ? parent : 0;
 }
 
 static bool is_below_us(pid_t pid)

@@ -265,7 +265,7 @@ static void lint(const struct run *run)
 
 	if (run->daemon.lost)
 		return;
-	while ((report = admin_lint(run->daemon.control, getpid(), NULL)) &&
+	while ((report = admin_lint(run->daemon.control, getpid())) &&
 	       report_number(report, "live") && now_ms() < until) {
 		json_decref(report);
 		usleep(LINT_LOOK_US);

@@ -28,7 +28,7 @@ static int stop(const char *dir)
 		return EXIT_FAILURE;
 	}
 	pid = admin_peer(fd);
-	answer = admin_request(fd, CONTROL_STOP, NULL, &refusal);
+	answer = admin_request(fd, CONTROL_STOP, &refusal);
 	close(fd);
 	if (!answer && refusal) {
 		complain("the daemon in %s (pid %d) refused: %s", dir, (int)pid, refusal);

@@ -8,7 +8,6 @@
 #include "simhca-abi-reason.h"
 #include "story.h"
 #include "report.h"
-#include "tool.h"
 
 static bool is(const json_t *failure, const char *kind)
 {

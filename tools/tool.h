@@ -93,10 +93,9 @@ pid_t admin_peer(int fd);
 /*
  * Sends the command and returns the answer, whose "ok" is true. NULL with errno:
  * ETIMEDOUT after ADMIN_TIMEOUT_MS, EREMOTEIO when the daemon refused (refusal, freed by the
- * caller, says why), anything else: the connection ended. memfd, if not NULL, receives the
- * descriptor that came along, or -1.
+ * caller, says why), anything else: the connection ended.
  */
-json_t *admin_request(int fd, enum control_command command, int *memfd, char **refusal);
+json_t *admin_request(int fd, enum control_command command, char **refusal);
 #define ADMIN_TIMEOUT_MS 5000
 /* The daemon's report, the object that simhcad/admin/admin.h describes; NULL as above. */
 json_t *admin_status(int fd, char **refusal);
@@ -110,7 +109,7 @@ json_t *admin_report(int fd, enum control_command command, char **refusal);
 json_t *admin_failures(int fd, long long since, pid_t run, char **refusal);
 
 /* What is legal and probably wrong, the object of "lint", likewise. */
-json_t *admin_lint(int fd, pid_t run, char **refusal);
+json_t *admin_lint(int fd, pid_t run);
 
 /*
  * The frames that links carry from now on, at most so many bytes of each (0: all): *frames is a

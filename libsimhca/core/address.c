@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "address.h"
-#include "av.h"
 #include "gids.h"
 
 bool simhca_link_has_address(const struct simhca_device *device, const struct simhca_device *source,

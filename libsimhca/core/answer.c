@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "context.h"
-#include "simhca.h"
 
 bool simhca_context_answer(struct simhca_context *context, uint32_t number,
 			   const struct iovec *parts, uint32_t count)

@@ -12,7 +12,6 @@
 #include "fabric.h"
 #include "segments.h"
 #include "simhca-device.h"
-#include "steps.h"
 
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
 #define WIPED_AT_A_TIME (4ull << 20)

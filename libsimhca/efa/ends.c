@@ -6,7 +6,6 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "core/gids.h"
 #include "core/lock.h"
 #include "ends.h"
 #include "wire.h"
@@ -345,6 +344,6 @@ void efa_fail_recv(const struct efa_sender *sender, const struct efa_message *me
 	if (status == EFA_STATUS_BAD_DEST_QPN) /* its program has ended */
 		return;
 
-	efa_report_recv(peer, (uint32_t)sender->qpn, recv->req_id, own, message->reason);
+	efa_report_recv(peer, (uint32_t)sender->qpn, own, message->reason);
 	efa_complete(peer->recv_cq, peer->recv_sub, &cqe);
 }

@@ -155,8 +155,8 @@ void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct ef
 	tell(qp, &failure);
 }
 
-void efa_report_recv(const struct efa_qp *qp, uint32_t sender_qpn, uint16_t req_id,
-		     enum efa_status status, enum simhca_reason reason)
+void efa_report_recv(const struct efa_qp *qp, uint32_t sender_qpn, enum efa_status status,
+		     enum simhca_reason reason)
 {
 	struct simhca_failure failure = about(qp, SIMHCA_RECV_FAILED, status, reason);
 

@@ -7,7 +7,6 @@
 #include "core/fabric.h"
 #include "core/mtu.h"
 #include "packet/packet.h"
-#include "queue/psn.h"
 #include "wire.h"
 
 #define RDMA_PARCEL 8192u   /* bytes of an RDMA operation that are a parcel */

@@ -9,15 +9,11 @@
 #include <string.h>
 
 #include "core/address.h"
-#include "core/av.h"
-#include "core/gids.h"
-#include "core/lock.h"
 #include "inject/inject.h"
 #include "link/tap.h"
 #include "memory/key.h"
 #include "ends.h"
 #include "wire.h"
-#include "packet/grh.h"
 
 #define TOO_LONG                                                                                   \
 	"the message is longer than the port's max_msg_sz (of RDMA: than max_rdma_size, or than "  \

@@ -302,8 +302,8 @@ void efa_count_received(struct efa_qp *peer, uint64_t bytes);
 void efa_report(struct simhca_worker *worker, const struct efa_qp *qp, struct efa_qp *peer,
 		const struct efa_message *message, enum efa_status status);
 /* The receive that it has taken does, too. */
-void efa_report_recv(const struct efa_qp *qp, uint32_t sender_qpn, uint16_t req_id,
-		     enum efa_status status, enum simhca_reason reason);
+void efa_report_recv(const struct efa_qp *qp, uint32_t sender_qpn, enum efa_status status,
+		     enum simhca_reason reason);
 
 /* trace.c, while the tap is on; inside a guard. Of a message that has taken a receive of the peer's: */
 void efa_trace_send(struct simhca_worker *worker, struct efa_qp *qp, struct efa_message *message,

@@ -9,7 +9,6 @@
 #include "core/lock.h"
 #include "link/traffic.h"
 #include "packet/packet.h"
-#include "queue/psn.h"
 #include "wire.h"
 
 #define INBOX_ROOM 4096u /* packets of a context */

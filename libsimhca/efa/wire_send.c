@@ -7,7 +7,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "core/fabric.h"
 #include "queue/psn.h"
 #include "wire.h"
 

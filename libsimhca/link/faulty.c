@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdlib.h>
 
-#include "core/av.h"
 #include "dma/dma.h"
 #include "engine/worker.h"
 #include "faulty.h"
 #include "inject/inject.h"
 #include "tap.h"
 #include "proto/completer.h"
-#include "proto/failure.h"
 #include "proto/injected.h"
 #include "packet/packet.h"
 #include "proto/qp.h"

@@ -16,7 +16,6 @@
 #include "simhca-device.h"
 #include "tap.h"
 #include "packet/checksum.h"
-#include "proto/link.h"
 #include "queue/psn.h"
 #include "proto/qp.h"
 

@@ -4,7 +4,6 @@
 #include "simhca-device.h"
 #include "traffic.h"
 #include "packet/traffic.h"
-#include "proto/qp.h"
 
 static void count_sent(const struct simhca_worker *worker, struct simhca_device *device,
 		       const struct simhca_packet *packet, struct simhca_traffic traffic)

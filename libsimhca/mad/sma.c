@@ -19,7 +19,6 @@
 #define PARTITIONS 1u		/* entries of the switch's table */
 #define DEFAULT_PKEY 0xffffu
 #define GUIDS_PER_BLOCK 8u
-#define PKEYS_PER_BLOCK 32u
 #define SM_PRIORITY 0u
 #define SM_MASTER 3u
 #define PHYS_POLLING 2u

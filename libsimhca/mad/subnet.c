@@ -214,11 +214,11 @@ static bool serve(struct simhca_subnet *subnet, int node, unsigned int in, struc
 	return false;
 }
 
-static bool refuse(struct simhca_mad *mad, uint16_t status)
+static bool refuse(struct simhca_mad *mad)
 {
 	if (mad->bytes[AT_METHOD] != MAD_GET && mad->bytes[AT_METHOD] != MAD_SET)
 		return false;
-	mad_answer(mad->bytes, status);
+	mad_answer(mad->bytes, MAD_BAD_ATTRIBUTE);
 	mad->length = MAD_BYTES;
 	return true;
 }
@@ -235,7 +235,7 @@ static void turn_round(struct simhca_mad *mad)
 
 bool simhca_subnet_refuse(struct simhca_mad *mad)
 {
-	if (!refuse(mad, MAD_BAD_ATTRIBUTE))
+	if (!refuse(mad))
 		return false;
 	turn_round(mad);
 	return true;
@@ -260,8 +260,7 @@ enum simhca_mad_fate simhca_subnet_send(struct simhca_subnet *subnet, unsigned i
 	}
 	if (node == NODE_NONE || (smp && sma_drops(subnet, node, mad->bytes)))
 		return SIMHCA_MAD_LOST;
-	if (serve(subnet, node, in, mad, room) ||
-	    (node == NODE_SWITCH && refuse(mad, MAD_BAD_ATTRIBUTE))) {
+	if (serve(subnet, node, in, mad, room) || (node == NODE_SWITCH && refuse(mad))) {
 		turn_round(mad);
 		return SIMHCA_MAD_ANSWERED;
 	}

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "attach.h"
 #include "comp_cntr.h"
 #include "core/context.h"
 #include "qp.h"

@@ -5,7 +5,6 @@
 #include "memory/access_facts.h"
 #include "packet/packet.h"
 #include "qp.h"
-#include "simhca-device.h"
 #include "simhca-info.h"
 
 #define REFUSAL_TEXT 192 /* bytes, NUL included */

@@ -5,7 +5,6 @@
 #include "failure.h"
 #include "injected.h"
 #include "packet/packet.h"
-#include "queue/psn.h"
 #include "qp.h"
 #include "requester.h"
 #include "responder_impl.h"

@@ -2,7 +2,6 @@
 /* What the transport does when pages of its own are not there. */
 #include "completer.h"
 #include "dma/dma.h"
-#include "link.h"
 #include "memory/key.h"
 #include "own_memory.h"
 #include "queue/progress.h"

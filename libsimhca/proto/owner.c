@@ -6,7 +6,6 @@
 #include "engine/engine.h"
 #include "queue/progress.h"
 #include "qp.h"
-#include "srq.h"
 #include "queue/store.h"
 #include "owner.h"
 

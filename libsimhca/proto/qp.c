@@ -23,7 +23,6 @@
 #include "simhca-info.h"
 #include "simhca-verbs.h"
 #include "owner.h"
-#include "wqe.h"
 
 static uint64_t sq_bytes(const struct simhca_qp *qp)
 {

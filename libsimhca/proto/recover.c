@@ -9,7 +9,6 @@
 #include "queue/progress.h"
 #include "qp.h"
 #include "recover.h"
-#include "wqe.h"
 
 struct simhca_abandoned_receive {
 	struct simhca_abandoned_receive *next;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 
-#include "attach.h"
 #include "cq.h"
 #include "core/fabric.h"
-#include "core/guard.h"
 #include "engine/engine.h"
 #include "qp.h"
 #include "renew.h"

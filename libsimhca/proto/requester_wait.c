@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a requester waits for: an answer, its own pages, or that a peer can accept its packet. */
-#include "completer.h"
 #include "engine/engine.h"
 #include "link.h"
-#include "own_memory.h"
 #include "packet/packet.h"
 #include "qp.h"
 #include "requester.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "comp_cntr.h"
-#include "core/stats.h"
 #include "engine/stats.h"
 #include "failure.h"
 #include "injected.h"
@@ -20,7 +19,6 @@
 #include "responder.h"
 #include "responder_impl.h"
 #include "simhca-device.h"
-#include "owner.h"
 
 static const struct simhca_handover accepted = { .outcome = SIMHCA_ACCEPTED };
 

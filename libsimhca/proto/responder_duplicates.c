@@ -6,7 +6,6 @@
 #include "qp.h"
 #include "responder_impl.h"
 #include "simhca-device.h"
-#include "owner.h"
 
 /* Not answered, so that it does not count as done; the requester's timer decides. Told once. */
 static void simhca_request_ignore(struct simhca_request *request, enum simhca_reason reason)

@@ -5,9 +5,6 @@
 #include <infiniband/verbs.h>
 
 #include "comp_cntr.h"
-#include "core/stats.h"
-#include "failure.h"
-#include "packet/grh.h"
 #include "injected.h"
 #include "link.h"
 #include "memory/key.h"

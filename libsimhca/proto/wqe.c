@@ -7,9 +7,8 @@
 
 #include "cq.h"
 #include "queue/progress.h"
-#include "responder_impl.h"
-#include "queue/store.h"
 #include "owner.h"
+#include "qp.h"
 #include "wqe.h"
 #include "queue/wqe_gate.h"
 

@@ -7,7 +7,6 @@
 #include "core/device.h"
 #include "link.h"
 #include "qp.h"
-#include "requester.h"
 #include "wqe.h"
 
 /* What a link does not carry is the link's to say. */

@@ -16,7 +16,6 @@
 #include "simhca-device.h"
 #include "simhca-verbs.h"
 #include "proto/qp.h"
-#include "proto/wqe.h"
 #include "xrc.h"
 
 /* The handle is one of this context's that stands for the QP. */

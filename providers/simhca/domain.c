@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
 #include "say.h"
 
 #define HOME_ALIGNMENT 64u /* bytes: a cache line */

@@ -10,7 +10,6 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-#include "command.h"
 #include "dma/process_map.h"
 #include "moved.h"
 #include "shared_files.h"

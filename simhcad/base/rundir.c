@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "log.h"
-#include "options.h"
 #include "rundir.h"
 #include "runtime_dir.h"
 #include "simhca-runtime-dir.h"

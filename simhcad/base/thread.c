@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "core/lock.h"
-#include "monotonic.h"
 #include "thread.h"
 
 struct thread {

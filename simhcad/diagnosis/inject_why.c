@@ -4,7 +4,6 @@
 #include "inject/inject.h"
 #include "inject_why.h"
 #include "names.h"
-#include "simhca-abi-cmd.h"
 #include "simhca-inject.h"
 
 #define OPCODES_TEXT 160

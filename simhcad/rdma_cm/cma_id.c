@@ -7,7 +7,6 @@
 #include <utlist.h>
 
 #include "cma.h"
-#include "base/log.h"
 #include "device/netif.h"
 
 #define HOP_LIMIT 64

@@ -11,7 +11,6 @@
 #include <utlist.h>
 
 #include "cma.h"
-#include "base/log.h"
 #include "base/privilege.h"
 
 #define PRIVILEGED 1024 /* ports below */

@@ -9,7 +9,6 @@
 #include <rdma/ib_user_sa.h>
 
 #include "cma.h"
-#include "ucma_file.h"
 
 #define HANDLER(name) static int name(struct ucma_call *call, struct simhca_why *why)
 

@@ -7,7 +7,7 @@
 #include "handlers.h"
 #include "leave_file.h"
 #include "sender.h"
-#include "session/daemon.h"
+#include "session/device.h"
 #include "simhca-verbs.h"
 
 HANDLER(alloc_pd)

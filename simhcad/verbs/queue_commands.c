@@ -11,7 +11,7 @@
 #include "efa/efa.h"
 #include "handlers.h"
 #include "names.h"
-#include "session/daemon.h"
+#include "session/device.h"
 #include "simhca-info.h"
 #include "simhca-verbs.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "efa/efa.h"
-#include "session/daemon.h"
+#include "session/device.h"
 #include "uverbs.h"
 
 /* A command that takes a handle and gives nothing back but that it was done. */

@@ -8,7 +8,7 @@
 #include "diagnosis/lint.h"
 #include "efa/efa.h"
 #include "efa_abi.h"
-#include "session/daemon.h"
+#include "session/device.h"
 #include "uverbs.h"
 
 /* What the common command has answered, for what is to be told beside it. */

@@ -175,7 +175,7 @@ static void decodes_and_encodes(const char *name, unsigned int number,
 	size_t length;
 
 	if (fault != expected)
-		fail_msg("%s #%u: %s", name, number, simhca_wire_fault_text(fault));
+		fail_msg("%s #%u: %s", name, number, simhca_wire_fault_name(fault));
 	if (fault != SIMHCA_WIRE_OK)
 		return;
 	length = simhca_bth_encode(&packet, again);

@@ -82,27 +82,19 @@ enum service { SERVICE_RC = 0, SERVICE_UC = 1, SERVICE_UD = 3, SERVICE_XRC = 5 }
 #define FETH_SELECTIVITY_SHIFT 4
 #define FETH_SELECTIVITY 0x3u
 
-static const struct {
-	const char *name, *text;
-} faults[SIMHCA_WIRE_FAULTS] = {
-	[SIMHCA_WIRE_OK] = { "ok", "it is well formed" },
-	[SIMHCA_WIRE_TOO_SHORT] = { "too_short", "it is too short for its headers" },
-	[SIMHCA_WIRE_BAD_VERSION] = { "version", "the version of its transport header is not 0" },
-	[SIMHCA_WIRE_BAD_PKEY] = { "pkey", "its P_Key is not that of the default partition" },
-	[SIMHCA_WIRE_BAD_OPCODE] = { "opcode", "there is no such opcode" },
-	[SIMHCA_WIRE_BAD_LENGTH] = { "length",
-				     "its payload is not of a length that its opcode allows" },
-	[SIMHCA_WIRE_BAD_ICRC] = { "icrc", "its ICRC is wrong" },
-};
-
-const char *simhca_wire_fault_text(enum simhca_wire_fault fault)
-{
-	return (unsigned int)fault < SIMHCA_WIRE_FAULTS ? faults[fault].text : "unknown";
-}
-
 const char *simhca_wire_fault_name(enum simhca_wire_fault fault)
 {
-	return (unsigned int)fault < SIMHCA_WIRE_FAULTS ? faults[fault].name : "unknown";
+	static const char *const names[SIMHCA_WIRE_FAULTS] = {
+		[SIMHCA_WIRE_OK] = "ok",
+		[SIMHCA_WIRE_TOO_SHORT] = "too_short",
+		[SIMHCA_WIRE_BAD_VERSION] = "version",
+		[SIMHCA_WIRE_BAD_PKEY] = "pkey",
+		[SIMHCA_WIRE_BAD_OPCODE] = "opcode",
+		[SIMHCA_WIRE_BAD_LENGTH] = "length",
+		[SIMHCA_WIRE_BAD_ICRC] = "icrc",
+	};
+
+	return (unsigned int)fault < SIMHCA_WIRE_FAULTS ? names[fault] : "unknown";
 }
 
 /* ------------------------------------------------------------------------- fields in bytes */

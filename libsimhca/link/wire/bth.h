@@ -36,7 +36,6 @@ enum simhca_wire_fault {
 	SIMHCA_WIRE_BAD_ICRC,
 	SIMHCA_WIRE_FAULTS,
 };
-const char *simhca_wire_fault_text(enum simhca_wire_fault fault);
 const char *simhca_wire_fault_name(enum simhca_wire_fault fault); /* one word */
 
 /*

@@ -2,13 +2,10 @@
 #include <string.h>
 
 #include "core/address.h"
-#include "core/av.h"
 #include "core/device.h"
 #include "core/fabric.h"
-#include "link/tap.h"
 #include "link/wire/gmps.h"
 #include "link/wire/wire_impl.h"
-#include "queue/psn.h"
 
 #define GMP_QKEY 0x80010000u /* IBTA vol. 1, 3.5.3 */
 

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/av.h"
 #include "core/lock.h"
 #include "link/wire/inbox.h"
 #include "link/wire/path_hole.h"
-#include "proto/qp.h"
 #include "queue/psn.h"
 
 struct simhca_inbox {

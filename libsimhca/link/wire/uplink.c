@@ -4,9 +4,7 @@
 #include <errno.h>
 
 #include "core/address.h"
-#include "core/av.h"
 #include "core/fabric.h"
-#include "core/handles.h"
 #include "link/wire/inbox.h"
 #include "link/wire/wire_impl.h"
 #include "proto/qp.h"

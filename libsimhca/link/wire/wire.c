@@ -11,7 +11,6 @@
 #include "core/stats.h"
 #include "engine/engine.h"
 #include "link/tap.h"
-#include "link/traffic.h"
 #include "link/wire/bth.h"
 #include "link/wire/gmps.h"
 #include "link/wire/inbox.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "core/av.h"
 #include "core/fabric.h"
 #include "core/guard.h"
 #include "core/stats.h"
@@ -13,7 +12,6 @@
 #include "link/wire/inbox.h"
 #include "link/wire/path_hole.h"
 #include "link/wire/wire_impl.h"
-#include "proto/mcast.h"
 #include "queue/psn.h"
 #include "proto/qp.h"
 
