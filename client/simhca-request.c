@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <linux/sockios.h>
 
 #include "simhca-calls.h"

@@ -2,7 +2,6 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The stat family: the real call comes first, and only a socket is looked at twice. */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/sysmacros.h>
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <linux/netlink.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "daemon.h"
 #include "netlink.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <unistd.h>
 
 #include "simhca-calls.h"
 #include "simhca-request.h"

@@ -4,9 +4,7 @@
  * the last, and closed from the last to the first. The model tells what happens by the callbacks of
  * its fabric, which are here as well.
  */
-#include <errno.h>
 #include <infiniband/verbs.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "admin/admin.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* simhca start: a daemon that stays until it is stopped. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "command.h"

@@ -2,7 +2,6 @@
 /* simhca stop: ends the daemon, and returns when it is gone. */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
  * The two ends of a message: how it is taken from its sender's memory and completes there, and how its
  * receiver gets it, wherever the sender is.
  */
-#include <infiniband/verbs.h>
 #include <string.h>
 
 #include "core/lock.h"

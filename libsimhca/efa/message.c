@@ -5,7 +5,6 @@
  * SRD is a reliable datagram without order: a message whose receiver is not ready waits, and others
  * pass it. UD drops it.
  */
-#include <infiniband/verbs.h>
 #include <string.h>
 
 #include "core/address.h"

@@ -2,7 +2,6 @@
 /* What comes from EFA devices of other hosts: put together, done once, and answered. */
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 #include "core/context.h"
 #include "core/fabric.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The local link: finds the QP that a packet is for, and hands it over by a call. */
-#include <infiniband/verbs.h>
 #include <string.h>
 
 #include "deliver.h"

@@ -7,8 +7,6 @@
  * Which records are meant says a template and a mask of its components; where a component lies in
  * the record is in a table for each attribute, so that comparing is one function.
  */
-#include <arpa/inet.h>
-#include <endian.h>
 
 #include "core/device.h"
 #include "subnet_impl.h"

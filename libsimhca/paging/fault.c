@@ -3,7 +3,6 @@
  * Page faults of QPs, from raising to resuming. A QP has no more than four, and raises the next
  * only when one has ended: so the line is fair between QPs, and bounded.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,6 +19,7 @@
 #include "packet/packet.h"
 #include "queue/progress.h"
 #include "qp.h"
+#include "request.h"
 #include "requester.h"
 #include "silence.h"
 #include "simhca-device.h"
@@ -26,7 +27,6 @@
 #include "wqe.h"
 
 /* A QP's turn ends after so many packets or bytes, so that QPs share an engine fairly. */
-#define QUARTER_MOST 16 /* PSNs, of a large window, that are sent before an answer is asked for */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
 
@@ -91,11 +91,54 @@ static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
 	return simhca_key_may_invalidate(&use, wqe->imm_or_rkey);
 }
 
+/* Begins a fetch, if one still waits. It has the QP to itself. */
+static bool start_fetch(struct simhca_worker *worker, struct simhca_qp *qp)
+{
+	if (!qp->source->fetch->start(qp))
+		return false;
+	qp->requester.fetching = true;
+	qp->source->fetch->build_fetch(qp, worker->send);
+	worker->send_of = qp;
+	worker->send_index = qp->req.oldest;
+	put_in_flight(worker, qp);
+	return true;
+}
+
+/*
+ * Whether the WQE that was read has to wait. *reason, and *status, are what is wrong with it, so
+ * far and afterwards.
+ */
+static bool has_to_wait(struct simhca_worker *worker, struct simhca_qp *qp,
+			enum simhca_reason *reason, enum simhca_wc_status *status)
+{
+	const struct simhca_send_wqe *wqe = &worker->send->wqe;
+
+	if (*reason == SIMHCA_REASON_NONE) {
+		if (!may_begin(qp, wqe))
+			return true;
+		*reason = check_invalidation(qp, wqe);
+		*status = SIMHCA_WC_MW_BIND_ERR;
+	}
+	if (*reason != SIMHCA_REASON_NONE || !simhca_inject_is_on(qp->device->fabric))
+		return false;
+	if (qp->req.count)
+		return true;
+	switch (simhca_injected_start(worker, qp, status)) {
+	case SIMHCA_INJECTED_NOTHING:
+		break;
+	case SIMHCA_INJECTED_WAIT:
+		return true;
+	case SIMHCA_INJECTED_FAILURE:
+		*reason = SIMHCA_REASON_INJECTED;
+		break;
+	}
+	return false;
+}
+
 /* Begins what is next: a fetch that waits, or a WQE. False: nothing begins now. */
 static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
-	const struct simhca_send_wqe *wqe = &worker->send->wqe;
 	enum simhca_wc_status status;
 	enum simhca_reason reason;
 	uint32_t posted;
@@ -109,14 +152,8 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 			     0)) {
 		if (req->count)
 			return false;
-		if (qp->source->fetch->start(qp)) {
-			qp->requester.fetching = true;
-			qp->source->fetch->build_fetch(qp, worker->send);
-			worker->send_of = qp;
-			worker->send_index = req->oldest;
-			put_in_flight(worker, qp);
+		if (start_fetch(worker, qp))
 			return true;
-		}
 	}
 	if (!simhca_progress_sends(qp->mem, req->oldest, req->count, qp->sq_entries, &posted)) {
 		simhca_qp_corrupt(qp);
@@ -126,25 +163,8 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 		return false;
 	reason = simhca_flight_read(worker, qp, req->oldest + req->count);
 	status = simhca_wqe_status(reason);
-	if (reason == SIMHCA_REASON_NONE) {
-		if (!may_begin(qp, wqe))
-			return false;
-		reason = check_invalidation(qp, wqe);
-		status = SIMHCA_WC_MW_BIND_ERR;
-	}
-	if (reason == SIMHCA_REASON_NONE && simhca_inject_is_on(qp->device->fabric)) {
-		if (req->count)
-			return false;
-		switch (simhca_injected_start(worker, qp, &status)) {
-		case SIMHCA_INJECTED_NOTHING:
-			break;
-		case SIMHCA_INJECTED_WAIT:
-			return false;
-		case SIMHCA_INJECTED_FAILURE:
-			reason = SIMHCA_REASON_INJECTED;
-			break;
-		}
-	}
+	if (has_to_wait(worker, qp, &reason, &status))
+		return false;
 	if (reason == SIMHCA_REASON_NONE) {
 		put_in_flight(worker, qp);
 		return true;
@@ -152,217 +172,6 @@ static bool start_message(struct simhca_worker *worker, struct simhca_qp *qp)
 	/* An error is reported once all messages before it have completed. */
 	if (!req->count)
 		simhca_complete_send(worker, qp, status, reason);
-	return false;
-}
-
-/* Fills in where a packet goes: the QP's peer, or on UD what the work request says. */
-static void fill_address(struct simhca_qp *qp, const struct simhca_send_wqe *wqe,
-			 struct simhca_packet *packet)
-{
-	const struct simhca_devmem *mem = qp->device->mem;
-
-	if (qp->type == SIMHCA_QPT_UD) {
-		packet->av = &wqe->ud.av;
-		packet->dest_qpn = wqe->ud.dest_qpn;
-		packet->qkey = simhca_qkey_of_send(wqe, qp->qpc);
-		if (packet->av->is_global)
-			simhca_device_gid(qp->device, packet->av->sgid_index, &packet->sgid);
-	} else {
-		packet->av = &qp->qpc->av;
-		packet->dest_qpn = qp->qpc->dest_qpn;
-	}
-	packet->src_qpn = qp->qpn;
-	packet->src_context = qp->context->id;
-	packet->slid = mem->port.lid; /* LMC is 0: path bits add nothing to it */
-}
-
-/* How many PSNs may be under way now. */
-static uint32_t window_of(const struct simhca_qp *qp)
-{
-	return qp->link->window_now ? qp->link->window_now(qp) : qp->link->window;
-}
-
-/*
- * A packet asks for an acknowledgement at the end of a message, when the window closes, and within long
- * messages four times in a window: so if the window closes by getting smaller, one is on its way.
- */
-static bool wants_ack(const struct simhca_qp *qp, const struct simhca_packet *packet)
-{
-	uint32_t window = window_of(qp), quarter = window > 4 ? window / 4 : 1, after;
-
-	if (quarter > QUARTER_MOST)
-		quarter = QUARTER_MOST;
-	if (packet->last)
-		return true;
-	after = simhca_psn_add(packet->psn, simhca_request_psns(packet, qp->qpc->path_mtu));
-	return packet->psn / quarter != after / quarter ||
-	       simhca_psn_distance(qp->req.psn_una, after) >= window;
-}
-
-/* PSNs that a READ request asks for at most: a power of two, and no more than the window. */
-static uint32_t most_of_read(const struct simhca_qp *qp)
-{
-	uint32_t most = qp->link->read, window = window_of(qp);
-
-	while (most > window && most > 1)
-		most /= 2;
-	return most;
-}
-
-/*
- * The bytes that a READ request asks for from that offset on. A request that is repeated has to lie
- * within one that was sent before, or the responder does not answer it. So requests begin at multiples
- * of their largest size, those of a smaller window lie within those of a larger one, and a repeated one
- * ends where the request that it repeats did, and never behind what was sent.
- */
-static uint64_t read_length(const struct simhca_qp *qp, uint64_t offset, uint64_t left)
-{
-	uint64_t mtu = simhca_qp_mtu(qp), part = most_of_read(qp) * mtu;
-	int32_t again = simhca_psn_cmp(qp->requester.asked, qp->req.psn_send);
-
-	if (!part)
-		return left;
-	if (again <= 0)
-		again = simhca_psn_cmp(qp->req.psn_sent, qp->req.psn_send);
-	if (again > 0 && left > (uint64_t)again * mtu)
-		left = (uint64_t)again * mtu;
-	if (left > part - offset % part)
-		return part - offset % part;
-	return left;
-}
-
-/* How many PSNs are sent and not acknowledged. */
-static uint32_t in_flight(const struct simhca_qp *qp)
-{
-	return simhca_psn_distance(qp->req.psn_una, qp->req.psn_send);
-}
-
-/* How many bytes of payload the next packet has at most. */
-static uint64_t slice_of(const struct simhca_qp *qp)
-{
-	uint64_t slice = simhca_qp_slice(qp), room;
-
-	if (qp->link->window == 1)
-		return slice;
-	room = (uint64_t)(window_of(qp) - in_flight(qp)) * simhca_qp_mtu(qp);
-	return slice < room ? slice : room;
-}
-
-/* Builds the packet at psn_send, of the message in worker->send, without its payload. */
-static void build_packet(const struct simhca_worker *worker, struct simhca_qp *qp, uint64_t offset,
-			 struct simhca_packet *packet)
-{
-	const struct simhca_send_wqe *wqe = &worker->send->wqe;
-	uint64_t left = worker->send->length - offset, slice = slice_of(qp);
-
-	*packet = (struct simhca_packet){
-		.op = simhca_opcode(wqe->opcode)->packet,
-		.transport = qp->type,
-		.psn = qp->req.psn_send,
-		.first = !offset,
-		.mtu = qp->type == SIMHCA_QPT_UD ? 0 : qp->qpc->path_mtu,
-	};
-	fill_address(qp, wqe, packet);
-	packet->srqn = wqe->srqn & SIMHCA_QPN_MASK;
-	if (simhca_response_has_data(wqe->opcode)) {
-		packet->first = packet->last = true;
-	} else {
-		packet->length = left < slice ? left : slice;
-		packet->last = packet->length == left;
-	}
-	packet->solicited = packet->last && (wqe->flags & SIMHCA_WQE_SOLICITED);
-	packet->has_imm = packet->last && simhca_op_has(wqe->opcode, SIMHCA_OP_IMM);
-	packet->has_inv = packet->last && simhca_op_has(wqe->opcode, SIMHCA_OP_INV);
-	packet->imm_or_rkey = wqe->imm_or_rkey;
-	packet->set_checksums = wqe->flags & SIMHCA_WQE_IP_CSUM;
-	if (packet->op != SIMHCA_PKT_SEND && packet->first) {
-		packet->va = wqe->rdma.remote_addr + offset;
-		packet->rkey = wqe->rdma.rkey;
-		packet->dma_length =
-			packet->op == SIMHCA_PKT_READ ? read_length(qp, offset, left) : left;
-		packet->atomic.compare_swap = wqe->opcode == SIMHCA_WR_ATOMIC_CMP_AND_SWP;
-		packet->atomic.compare = wqe->rdma.compare_add;
-		packet->atomic.swap_add =
-			packet->atomic.compare_swap ? wqe->rdma.swap : wqe->rdma.compare_add;
-	}
-	if (packet->op == SIMHCA_PKT_FLUSH) {
-		packet->dma_length = wqe->flush.length;
-		packet->flush_placement = wqe->flush.placement;
-		packet->flush_selectivity = wqe->flush.selectivity;
-	}
-	packet->ack_req = wants_ack(qp, packet);
-}
-
-/* The bytes of the first response to a read from that offset on. */
-static uint64_t response_length(const struct simhca_send *send, uint64_t offset)
-{
-	uint64_t left = send->length - offset;
-
-	return left < SIMHCA_LINK_SLICE ? left : SIMHCA_LINK_SLICE;
-}
-
-/* Finds the memory that a packet is made of; of a read, where its first response goes. */
-static enum simhca_reason own_memory(struct simhca_worker *worker, struct simhca_qp *qp,
-				     uint64_t offset, const struct simhca_packet *packet,
-				     struct simhca_sgl *sgl)
-{
-	struct simhca_send *send = worker->send;
-	uint64_t length = packet->length;
-	struct simhca_key_use use = {
-		.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
-	};
-
-	sgl->count = 0;
-	simhca_own_begin(worker);
-	if (send->wqe.flags & SIMHCA_WQE_INLINE) {
-		sgl->seg[0] = (struct simhca_seg){ .addr = (uintptr_t)send->data + offset,
-						   .length = packet->length };
-		sgl->count = 1;
-		return SIMHCA_REASON_NONE;
-	}
-	if (simhca_response_has_data(send->wqe.opcode)) {
-		use.access = SIMHCA_ACCESS_LOCAL_WRITE;
-		length = response_length(send, offset);
-	}
-	if (qp->requester.fetching) /* for a buffer of its receives */
-		use.pd = qp->responder.srq->pd->number;
-	return simhca_translate_sges(&use, send->sge, send->wqe.num_sge, offset, length, sgl);
-}
-
-#define LOOKED_AHEAD 256u /* WQEs */
-
-bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_qp *qp,
-			      uint32_t most)
-{
-	uint32_t index = worker->send_index, reads = 0, posted;
-
-	if (worker->send->wqe.flags & SIMHCA_WQE_EXCEEDS_RD_ATOMIC)
-		return true;
-	if (qp->requester.exceeding.found &&
-	    qp->requester.exceeding.index - index < SIMHCA_MAX_QP_WR)
-		return qp->requester.exceeding.index == index;
-	qp->requester.exceeding.found = false;
-	if (!most || qp->requester.fetching ||
-	    !simhca_progress_sends(qp->mem, qp->req.oldest, qp->req.count, qp->sq_entries, &posted))
-		return false;
-	posted = qp->req.oldest + posted - index;
-	for (uint32_t n = 1; n < posted && n < LOOKED_AHEAD; n++) {
-		struct simhca_send_wqe wqe;
-
-		simhca_sq_header(qp, index + n, &wqe);
-		/* These wait for the answers, and so does all behind them. */
-		if (simhca_is_local_op(wqe.opcode) || (wqe.flags & SIMHCA_WQE_FENCE))
-			break;
-		if (!simhca_is_read_like(wqe.opcode))
-			continue;
-		if (++reads == qp->qpc->max_rd_atomic)
-			break;
-		if (reads == most) {
-			qp->requester.exceeding.found = true;
-			qp->requester.exceeding.index = index + n;
-			break;
-		}
-	}
 	return false;
 }
 
@@ -443,6 +252,40 @@ static enum simhca_next await_answers(struct simhca_worker *worker, struct simhc
 	return more ? SIMHCA_NEXT_PACKET : simhca_wait_answer(qp);
 }
 
+/* Where the data of the packet are, or where those of its first response go. */
+static void place_data(struct simhca_worker *worker, const struct simhca_qp *qp, uint64_t offset,
+		       bool is_oldest, struct simhca_sgl *sgl, struct simhca_packet *packet)
+{
+	if (!simhca_response_has_data(worker->send->wqe.opcode)) {
+		packet->payload = sgl;
+	} else if (qp->link->pull && is_oldest) {
+		worker->landing.sgl = sgl;
+		worker->landing.offset = offset;
+		worker->landing.length = simhca_response_length(worker->send->length - offset);
+	} else { /* its place is looked up again when the response comes */
+		simhca_key_release(worker, 0);
+	}
+}
+
+/* Hands the packet at psn_send, which counts as sent from here on, to the QP's link. */
+static struct simhca_handover hand_over(struct simhca_worker *worker, struct simhca_qp *qp,
+					struct simhca_packet *packet, uint64_t *bytes)
+{
+	struct simhca_requester *req = &qp->req;
+	struct simhca_handover handover;
+
+	simhca_requester_sent(req, simhca_request_psns(packet, qp->qpc->path_mtu));
+	if (packet->op == SIMHCA_PKT_READ)
+		qp->requester.asked = req->psn_send;
+	*bytes += packet->op == SIMHCA_PKT_READ ? simhca_response_length(packet->dma_length)
+						: packet->length;
+	handover = qp->link->request(worker, qp, packet);
+	worker->landing.sgl = NULL;
+	if (handover.outcome == SIMHCA_ACCEPTED && handover.reason != SIMHCA_REASON_NONE)
+		req->why = handover.reason;
+	return handover;
+}
+
 /* Sends the packet at psn_send. On the local link its answer comes before this returns. */
 static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_qp *qp,
 				    uint64_t *bytes)
@@ -453,7 +296,7 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	enum simhca_reach reach = SIMHCA_REACH_FAILED;
 	struct simhca_handover handover;
 	struct simhca_packet packet;
-	struct simhca_sgl payload;
+	struct simhca_sgl sgl;
 	enum simhca_reason reason;
 	uint64_t offset;
 
@@ -464,10 +307,10 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		simhca_qp_corrupt(qp);
 		return SIMHCA_NEXT_WAIT;
 	}
-	build_packet(worker, qp, offset, &packet);
+	simhca_request_build(worker, qp, offset, &packet);
 	access = simhca_response_has_data(worker->send->wqe.opcode) ? SIMHCA_REQUESTER_WRITE
 								    : SIMHCA_REQUESTER_READ;
-	reason = own_memory(worker, qp, offset, &packet, &payload);
+	reason = simhca_request_memory(worker, qp, offset, &packet, &sgl);
 	if (reason == SIMHCA_REASON_NONE)
 		reach = simhca_own_known(worker, qp, access, &reason);
 	if (reach == SIMHCA_REACH_FAILED && younger) /* the older ones first */
@@ -475,26 +318,9 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 	if (reach != SIMHCA_REACHED)
 		return simhca_own_wait(worker, qp, access, reach, reason);
 	packet.resumed = simhca_own_resumed(qp, access);
-	if (!simhca_response_has_data(worker->send->wqe.opcode)) {
-		packet.payload = &payload;
-	} else if (qp->link->pull && !younger) {
-		worker->landing.sgl = &payload;
-		worker->landing.offset = offset;
-		worker->landing.length = response_length(worker->send, offset);
-	} else { /* its place is looked up again when the response comes */
-		simhca_key_release(worker, 0);
-	}
+	place_data(worker, qp, offset, !younger, &sgl, &packet);
 
-	simhca_requester_sent(req, simhca_request_psns(&packet, qp->qpc->path_mtu));
-	if (packet.op == SIMHCA_PKT_READ)
-		qp->requester.asked = req->psn_send;
-	*bytes += packet.op != SIMHCA_PKT_READ		  ? packet.length
-		  : packet.dma_length < SIMHCA_LINK_SLICE ? packet.dma_length
-							  : SIMHCA_LINK_SLICE;
-	handover = qp->link->request(worker, qp, &packet);
-	worker->landing.sgl = NULL;
-	if (handover.outcome == SIMHCA_ACCEPTED && handover.reason != SIMHCA_REASON_NONE)
-		req->why = handover.reason;
+	handover = hand_over(worker, qp, &packet, bytes);
 	if (handover.outcome != SIMHCA_UNREADABLE && !simhca_wait_link(qp, &handover)) {
 		if (!simhca_is_reliable(qp->type)) /* nobody answers: sent is done */
 			simhca_acknowledge(worker, qp, req->psn_send);
@@ -505,55 +331,8 @@ static enum simhca_next send_packet(struct simhca_worker *worker, struct simhca_
 		return SIMHCA_NEXT_WAIT;
 	if (younger)
 		return await_answers(worker, qp, bytes);
-	reach = simhca_own_failed(worker, qp, access, &payload, &handover.reason);
+	reach = simhca_own_failed(worker, qp, access, &sgl, &handover.reason);
 	return simhca_own_wait(worker, qp, access, reach, handover.reason);
-}
-
-/* How many requests of reads and atomics are without a complete answer. */
-static uint32_t reads_under_way(struct simhca_qp *qp)
-{
-	const struct simhca_requester *req = &qp->req;
-	uint32_t oldest = simhca_flight(qp, 0)->first, requests = 0;
-	uint32_t from = simhca_psn_distance(oldest, req->psn_una);
-	uint32_t to = simhca_psn_distance(oldest, req->psn_send);
-
-	for (uint32_t i = 0; i < req->count; i++) {
-		const struct simhca_flight *flight = simhca_flight(qp, i);
-		uint32_t first = simhca_psn_distance(oldest, flight->first);
-		uint32_t end = simhca_psn_distance(oldest, flight->last) + 1;
-
-		if (first >= to)
-			break;
-		if (end <= from || !simhca_is_read_like(flight->opcode))
-			continue;
-		requests += ((end < to ? end : to) - 1 - first) / qp->link->read -
-			    ((first < from ? from : first) - first) / qp->link->read + 1;
-	}
-	return requests;
-}
-
-/*
- * Nothing paces the responses to one request, so a long read is several requests. As many are under way
- * as the window has room for and the responder takes. A repeated request has to lie within one of them
- * (read_length()), so requests that a small window has made smaller go one by one, until one begins at
- * a multiple of the link's size again.
- */
-static bool may_send_read(struct simhca_qp *qp)
-{
-	const struct simhca_requester *req = &qp->req;
-	const struct simhca_flight *flight;
-	uint32_t part;
-
-	if (!qp->link->read || req->psn_send == req->psn_una)
-		return true;
-	flight = simhca_flight(qp, simhca_flight_at(qp, req->psn_send));
-	if (!simhca_is_read_like(flight->opcode))
-		return true;
-	if (reads_under_way(qp) >= qp->qpc->max_rd_atomic)
-		return false;
-	part = simhca_psn_distance(flight->first, req->psn_send) % qp->link->read;
-	return req->psn_send == flight->first ||
-	       (!part && in_flight(qp) + qp->link->read <= window_of(qp));
 }
 
 /* Does the next thing that the QP can do. */
@@ -572,7 +351,8 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 		return simhca_local_run(worker, qp);
 	if (qp->link->take_marks)
 		qp->link->take_marks(qp);
-	if (req->psn_send != req->psn_next && in_flight(qp) < window_of(qp) && may_send_read(qp))
+	if (req->psn_send != req->psn_next && simhca_psns_under_way(qp) < simhca_window(qp) &&
+	    simhca_request_may_read(qp))
 		return send_packet(worker, qp, bytes);
 	return await_answers(worker, qp, bytes);
 }

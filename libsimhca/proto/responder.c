@@ -3,9 +3,7 @@
  * The responder (IBTA vol. 1, 9.7.4): takes request packets, checks sequence, operation and
  * rights, places or fetches the data, completes receives, and answers.
  */
-#include <arpa/inet.h>
 #include <infiniband/verbs.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "comp_cntr.h"

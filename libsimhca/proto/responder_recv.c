@@ -2,7 +2,6 @@
 /*
  * Messages that consume a receive: SEND, and the end of a write with immediate data.
  */
-#include <infiniband/verbs.h>
 
 #include "comp_cntr.h"
 #include "injected.h"

@@ -166,16 +166,12 @@ static void fill_reply(const struct simhca_srq *srq, uint32_t handle,
 	reply->ring = srq->ring_ref;
 }
 
-int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
-		      struct simhca_create_srq_reply *reply, struct simhca_why *why)
+/* What a request for an SRQ may not ask for. 0 or -errno. */
+static int check(const struct simhca_context *context, const struct simhca_create_srq_req *req,
+		 struct simhca_why *why)
 {
-	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
 	uint32_t max_sge = context->device->config.max_sge;
-	struct simhca_srq *srq;
-	int ret;
 
-	if (!pd)
-		return -ENOENT;
 	if (!req->max_wr || req->max_wr > SIMHCA_MAX_SRQ_WR)
 		return simhca_why(why, EINVAL, "max_wr = %u: 1 to %u", req->max_wr,
 				  SIMHCA_MAX_SRQ_WR);
@@ -184,6 +180,36 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 	if (req->type > SIMHCA_SRQT_TM)
 		return simhca_why(why, EOPNOTSUPP, "srq_type = %u: 0 to %u are known", req->type,
 				  SIMHCA_SRQT_TM);
+	return 0;
+}
+
+static void free_srq(struct simhca_srq *srq)
+{
+	struct simhca_context *context = srq->context;
+
+	if (srq->srqn)
+		simhca_number_release(&context->device->srqns, srq->srqn);
+	if (srq->view.ring)
+		simhca_context_free(context, &srq->ring_ref,
+				    ring_bytes(srq->view.entries, srq->view.stride));
+	if (srq->view.mem)
+		simhca_context_free(context, &srq->mem_ref, sizeof(*srq->view.mem));
+	free(srq->tags);
+	free(srq);
+}
+
+int simhca_create_srq(struct simhca_context *context, const struct simhca_create_srq_req *req,
+		      struct simhca_create_srq_reply *reply, struct simhca_why *why)
+{
+	struct simhca_pd *pd = simhca_object(context, SIMHCA_OBJ_PD, req->pd, why);
+	struct simhca_srq *srq;
+	int ret;
+
+	if (!pd)
+		return -ENOENT;
+	ret = check(context, req, why);
+	if (ret)
+		return ret;
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return simhca_why(why, ENOMEM, "out of memory");
@@ -221,15 +247,7 @@ int simhca_create_srq(struct simhca_context *context, const struct simhca_create
 		srq->kind->publish(srq);
 	return 0;
 fail:
-	if (srq->srqn)
-		simhca_number_release(&context->device->srqns, srq->srqn);
-	if (srq->view.ring)
-		simhca_context_free(context, &srq->ring_ref,
-				    ring_bytes(srq->view.entries, srq->view.stride));
-	if (srq->view.mem)
-		simhca_context_free(context, &srq->mem_ref, sizeof(*srq->view.mem));
-	free(srq->tags);
-	free(srq);
+	free_srq(srq);
 	return ret;
 }
 
@@ -491,14 +509,9 @@ int simhca_destroy_srq(struct simhca_context *context, uint32_t handle, struct s
 	srq->pd->users[SIMHCA_OBJ_SRQ]--;
 	if (srq->cq)
 		srq->cq->users--;
-	simhca_number_release(&context->device->srqns, srq->srqn);
 	simhca_object_remove(context, SIMHCA_OBJ_SRQ, handle);
 	simhca_context_drop_spare(context, &srq->shared.spare);
-	simhca_context_free(context, &srq->ring_ref,
-			    ring_bytes(srq->view.entries, srq->view.stride));
-	simhca_context_free(context, &srq->mem_ref, sizeof(*srq->view.mem));
 	pthread_mutex_destroy(&srq->lock);
-	free(srq->tags);
-	free(srq);
+	free_srq(srq);
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What is wrong with a send WQE by itself, whatever the memory that it names. */
-#include <infiniband/verbs.h>
 #include <string.h>
 
 #include "core/av.h"

@@ -5,7 +5,6 @@
  * the QP, too; it goes with the last one.
  */
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <stdlib.h>
 
 #include "core/context.h"

@@ -10,7 +10,6 @@
  * are newer ones.
  */
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "command.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 #include "device/gid_table.h"
 #include "efa/efa.h"

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
-#include <utlist.h>
 
 #include "base/privilege.h"
 #include "nldev.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <infiniband/verbs.h>
 #include <string.h>
-#include <utlist.h>
 
 #include "cma.h"
 #include "cma_report.h"

@@ -2,7 +2,6 @@
 /* An open umadN or issmN: what the program writes and asks for by ioctl(). */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "base/log.h"

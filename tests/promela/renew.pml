@@ -3,7 +3,7 @@
  * A CQ gets other memory while engines complete into it, the program polls, arms and sleeps, and
  * another thread of it arms the CQ as well: that no completion and no wake-up is lost.
  *
- * The letters are those of libsimhca/proto/cq.c; arm.pml has arming itself, and memory is as there. A
+ * The letters are those of libsimhca/proto/cq_renew.c; arm.pml has arming itself, and memory is as there. A
  * run ends when all completions were polled. A lost wake-up is a program that sleeps in a world where
  * nothing happens any more: spin calls it an invalid end state.
  *

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
