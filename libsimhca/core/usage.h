@@ -29,7 +29,7 @@ struct simhca_usage {
 	uint64_t since_ns;
 	uint32_t timed, next_timed; /* ring indices */
 	uint32_t times, random;
-	uint32_t unsignaled; /* in a row, now */
+	uint32_t unsignaled, next_send; /* in a row, up to that ring index */
 	_Atomic uint32_t most_unsignaled;
 
 	/* responder */
@@ -52,10 +52,16 @@ static inline void simhca_usage_add(_Atomic uint64_t *count, uint64_t n)
 			      memory_order_relaxed);
 }
 
-/* A send completes, and tells of it or not. */
-static inline void simhca_usage_signal(struct simhca_usage *usage, bool signaled)
+/*
+ * The send of this ring index completes, and tells of it or not. Those that its program has carried itself
+ * are not told here, so the row begins anew behind them.
+ */
+static inline void simhca_usage_signal(struct simhca_usage *usage, uint32_t index, bool signaled)
 {
-	usage->unsignaled = signaled ? 0 : usage->unsignaled + 1;
+	uint32_t before = index == usage->next_send ? usage->unsignaled : 0;
+
+	usage->next_send = index + 1;
+	usage->unsignaled = signaled ? 0 : before + 1;
 	if (__builtin_expect(usage->unsignaled > atomic_load_explicit(&usage->most_unsignaled,
 								      memory_order_relaxed),
 			     0))

@@ -5,10 +5,13 @@
  * then fails the QP.
  *
  * The order is: a receive is claimed, if it comes from an SRQ; the data are placed; the CQE of the
- * peer's receive is reserved and filled; the responder commits, with the number of that CQE and of
- * what was consumed; the CQE is published. Then the requester does the same. If the program ends
- * between the two commits, its QP ends with it. If only the requester's part is left to the device,
- * the device sends the message again, and the responder takes it for the duplicate that it is.
+ * peer's receive is reserved and filled, then that of the send; the responder commits, with the number of
+ * its CQE and of what was consumed; that CQE is published. Then the requester does the same. If the
+ * program ends between the two commits, its QP ends with it.
+ *
+ * What cannot go on is left to the device. If a CQE cannot be reserved, nothing has come of the message
+ * but a receive that was claimed, with which the device goes on; only an atomic counts once it is carried
+ * out: the device sends it again, and the responder takes it for the duplicate that it is.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -245,13 +248,19 @@ struct simhca_srq_view simhca_step_queue(const struct simhca_step *step)
 					 .max_sge = step->peer.rq_max_sge };
 }
 
-/* Whether fewer receives are left than the SRQ's limit, so that the device has to report it. */
+/*
+ * Whether fewer receives are left than the SRQ's limit. The device has to report it, whatever is posted
+ * before it is told.
+ */
 static bool reaches_limit(const struct simhca_step *step, const struct simhca_srq_view *srq)
 {
-	if (!step->peer.is_srq || !simhca_srq_is_below(srq))
+	uint64_t limit = step->peer.is_srq ? simhca_srq_is_below(srq) : 0;
+
+	if (!limit)
 		return false;
 	atomic_store(&step->fastpath->srq_limit,
-		     atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed));
+		     limit << 32 |
+			     atomic_load_explicit(&step->peer.qpc->qpn, memory_order_relaxed));
 	return true;
 }
 
@@ -440,8 +449,9 @@ void simhca_step_take_back(const struct simhca_step *step, struct simhca_step_he
 		simhca_step_notify(step, held, &events);
 }
 
-static int complete_receive(struct simhca_step *step, struct held *held,
-			    const struct simhca_step_message *msg)
+/* The message completes on both sides; that of the sender is not published yet. */
+static int complete_both(struct simhca_step *step, struct held *held,
+			 const struct simhca_step_message *msg)
 {
 	struct simhca_step_events events;
 	uint32_t cqe_index;
@@ -454,6 +464,11 @@ static int complete_receive(struct simhca_step *step, struct held *held,
 		return SIMHCA_SLOW_CQ;
 	}
 	simhca_step_write_receive(step, msg, msg->length, &msg->own, cqe_index);
+	/* Before the responder commits: an unreliable one would take the message a second time. */
+	if (!simhca_step_complete(step, held->own, msg)) {
+		simhca_step_take_back(step, held->own, cqe_index);
+		return SIMHCA_SLOW_CQ;
+	}
 	advance(step, &held->resp, msg);
 	if (!step->peer.claims)
 		held->resp.rq_ci++;
@@ -493,41 +508,49 @@ bool simhca_step_complete(const struct simhca_step *step, struct simhca_step_hel
 	return true;
 }
 
-static int complete_send(struct simhca_step *step, struct held *held,
-			 const struct simhca_step_message *msg)
+/* Of a message that consumes no receive: only the sender's side completes. */
+static int complete_one(struct simhca_step *step, struct held *held,
+			const struct simhca_step_message *msg)
 {
 	if (!simhca_step_complete(step, held->own, msg))
 		return SIMHCA_SLOW_CQ;
-	if (!simhca_is_signaled(&msg->wqe, step->qpc))
-		return DONE;
-	commit_responder(step, held);
-	simhca_step_commit(step, held->own);
-	simhca_step_publish_send(step, held->own);
+	advance(step, &held->resp, msg);
+	held->resp_changed = true;
 	return DONE;
+}
+
+/* An atomic counts once it is carried out, whether or not its result can be stored, or its CQE reserved. */
+static int finish_atomic(struct simhca_step *step, struct held *held,
+			 struct simhca_step_message *msg)
+{
+	if (!simhca_step_atomic(step, held->own->name, msg))
+		return SIMHCA_SLOW_COPY;
+	advance(step, &held->resp, msg);
+	held->resp_changed = true;
+	if (!simhca_step_place_result(step, msg))
+		return SIMHCA_SLOW_COPY;
+	return simhca_step_complete(step, held->own, msg) ? DONE : SIMHCA_SLOW_CQ;
 }
 
 /* Places the data, and completes both sides. */
 static int finish(struct simhca_step *step, struct held *held, struct simhca_step_message *msg,
 		  bool written)
 {
-	int why = DONE;
+	int why;
 
-	if (simhca_step_is_atomic(msg)) {
-		if (!simhca_step_atomic(step, held->own->name, msg))
-			return SIMHCA_SLOW_COPY;
-		advance(step, &held->resp, msg);
-		held->resp_changed = true;
-		return simhca_step_place_result(step, msg) ? DONE : SIMHCA_SLOW_COPY;
-	}
-	if (!written && !copy(step, msg))
-		return SIMHCA_SLOW_COPY;
-	if (consumes_receive(msg)) {
-		why = complete_receive(step, held, msg);
-	} else {
-		advance(step, &held->resp, msg);
-		held->resp_changed = true;
-	}
-	return why;
+	if (simhca_step_is_atomic(msg))
+		why = finish_atomic(step, held, msg);
+	else if (!written && !copy(step, msg))
+		why = SIMHCA_SLOW_COPY;
+	else
+		why = consumes_receive(msg) ? complete_both(step, held, msg)
+					    : complete_one(step, held, msg);
+	if (why != DONE || !simhca_is_signaled(&msg->wqe, step->qpc))
+		return why;
+	commit_responder(step, held);
+	simhca_step_commit(step, held->own);
+	simhca_step_publish_send(step, held->own);
+	return DONE;
 }
 
 uint64_t simhca_step_now(void)
@@ -628,10 +651,8 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 			held->resp.have_recv = held->resp_changed = true;
 		return why;
 	}
-	why = complete_send(step, held, &msg);
 	wake_peer(step, held);
-	if (why == DONE)
-		simhca_step_count(step, &msg);
+	simhca_step_count(step, &msg);
 	return why;
 }
 

@@ -184,7 +184,8 @@ bool simhca_step_move(const struct simhca_step *step, const struct iovec *own, i
 		return false;
 	done = read ? process_vm_readv(step->peer.pid, own, mine, there, theirs, 0)
 		    : process_vm_writev(step->peer.pid, own, mine, there, theirs, 0);
-	return done == (ssize_t)bytes;
+	/* Once more: what was read of another process, which has got the number meanwhile, does not count. */
+	return done == (ssize_t)bytes && (!read || is_there(step));
 }
 
 static bool copy_list(const struct simhca_step *step, const struct simhca_step_list *own,

@@ -59,7 +59,7 @@ static bool may_notify(const struct simhca_step *step)
 	uint64_t limit = atomic_load_explicit(&fastpath->srq_limit, memory_order_relaxed);
 
 	/* relaxed: the device changes these under the requester's owner word. */
-	return (!limit || limit == step->peer.qpn) &&
+	return (!limit || (uint32_t)limit == step->peer.qpn) &&
 	       (!atomic_load_explicit(&fastpath->recv_events, memory_order_relaxed) ||
 		atomic_load_explicit(&fastpath->event_peer, memory_order_relaxed) ==
 			step->peer.qpn);

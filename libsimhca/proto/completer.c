@@ -80,7 +80,7 @@ bool simhca_complete_send(struct simhca_worker *worker, struct simhca_qp *qp,
 	simhca_count_send(qp, send->wqe.opcode, status == SIMHCA_WC_SUCCESS, send->length);
 	count(qp, index, send, status);
 	signaled = status != SIMHCA_WC_SUCCESS || simhca_is_signaled(&send->wqe, qp->qpc);
-	simhca_usage_signal(qp->usage, signaled);
+	simhca_usage_signal(qp->usage, index, signaled);
 	if (status != SIMHCA_WC_SUCCESS) {
 		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_ERROR);
 		/* Before the CQE: once the program has that it may end, and its name is gone. */

@@ -56,11 +56,11 @@ static struct simhca_qp *told_of(struct simhca_qp *qp, uint32_t qpn)
 		       : NULL;
 }
 
-/* Of the SRQ that its receives come from, if it has one. */
-static void check_limit(const struct simhca_qp *peer)
+/* Of the SRQ that its receives come from, if it has one. seen: one that a step has found reached, or 0. */
+static void check_limit(const struct simhca_qp *peer, uint32_t seen)
 {
 	if (peer && peer->srq)
-		simhca_srq_check_limit(peer->srq);
+		simhca_srq_check_limit(peer->srq, seen);
 }
 
 /* How many are left. */
@@ -69,10 +69,11 @@ static uint32_t raise_all(struct simhca_qp *qp)
 	struct simhca_fastpath *mem = qp->fastpath.steps.mem;
 	uint32_t left = 0, qpn;
 	struct simhca_qp *peer;
+	uint64_t limit;
 
 	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed)) {
-		qpn = (uint32_t)atomic_exchange(&mem->srq_limit, 0);
-		check_limit(told_of(qp, qpn));
+		limit = atomic_exchange(&mem->srq_limit, 0);
+		check_limit(told_of(qp, (uint32_t)limit), (uint32_t)(limit >> 32));
 	}
 	/* The peer's first: it may sleep, and who rang does not. acquire: whose they are. */
 	if (atomic_load_explicit(&mem->recv_events, memory_order_acquire)) {
@@ -161,7 +162,7 @@ static void leave_destinations(const struct simhca_qp *qp)
 		if (!peer)
 			continue;
 		/* It may have ended before it could say so. */
-		check_limit(peer);
+		check_limit(peer, 0);
 		simhca_claimant_remove(simhca_fastpath_claimants(peer), steps->with[i].claimant);
 	}
 }
@@ -175,7 +176,7 @@ static bool leave_peer(struct simhca_qp *qp)
 		return true;
 	if (!recover_peer(qp, peer))
 		return false;
-	check_limit(told_of(qp, peer->qpn));
+	check_limit(told_of(qp, peer->qpn), 0);
 	return true;
 }
 

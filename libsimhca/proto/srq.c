@@ -25,10 +25,13 @@ static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 	return (uint64_t)entries * stride;
 }
 
-/* The limit fires once, when fewer are left, and is then disarmed (IBTA vol. 1, 10.2.9.2). */
-static bool limit_is_reached(struct simhca_srq *srq)
+/*
+ * The limit fires once, when fewer are left, and is then disarmed (IBTA vol. 1, 10.2.9.2). seen: the limit
+ * that was reached when a program took a receive by itself, if more may have been posted since; or 0.
+ */
+static bool limit_is_reached(struct simhca_srq *srq, uint32_t seen)
 {
-	if (!srq->limit || !simhca_srq_is_below(&srq->view))
+	if (!srq->limit || (srq->limit != seen && !simhca_srq_is_below(&srq->view)))
 		return false;
 	srq->limit = 0;
 	srq->limit_spent = true;
@@ -59,7 +62,7 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct sim
 		return result;
 	if (qp->claimant)
 		qp->resp.claim = claim;
-	*limit_reached = limit_is_reached(srq);
+	*limit_reached = limit_is_reached(srq, 0);
 	return result;
 }
 
@@ -78,12 +81,12 @@ enum simhca_consume simhca_srq_consume(struct simhca_srq *srq, struct simhca_qp 
 	return result;
 }
 
-void simhca_srq_check_limit(struct simhca_srq *srq)
+void simhca_srq_check_limit(struct simhca_srq *srq, uint32_t seen)
 {
 	bool limit_reached;
 
 	pthread_mutex_lock(&srq->lock);
-	limit_reached = limit_is_reached(srq);
+	limit_reached = limit_is_reached(srq, seen);
 	pthread_mutex_unlock(&srq->lock);
 	if (limit_reached)
 		simhca_srq_raise_limit(srq);

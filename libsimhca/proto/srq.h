@@ -65,8 +65,8 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct sim
 void simhca_srq_raise_limit(const struct simhca_srq *srq);
 /* It moves to other memory (renew.h): 0, -ERESTART, or -errno, and then the SRQ is in error. */
 int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why);
-/* Raises the limit event, if it is armed and fewer are left. */
-void simhca_srq_check_limit(struct simhca_srq *srq);
+/* Raises the limit event, if it is armed and fewer are left, or were when a step saw that limit reached. */
+void simhca_srq_check_limit(struct simhca_srq *srq, uint32_t seen);
 
 /* A number by which claims are told apart, of those that are not in use; 0: all are. */
 uint32_t simhca_claimant_add(uint64_t claimants[SIMHCA_SRQ_CLAIMANTS / 64]);

@@ -175,15 +175,15 @@ static inline void simhca_srq_go_on(const struct simhca_srq_view *from,
 				      memory_order_relaxed);
 }
 
-/* Whether fewer are left than the limit that is armed says. After a claim. */
-static inline bool simhca_srq_is_below(const struct simhca_srq_view *srq)
+/* The limit that is armed, if fewer are left than it says; or 0. After a claim. */
+static inline uint32_t simhca_srq_is_below(const struct simhca_srq_view *srq)
 {
 	/* seq_cst: who arms it either sees the claim, or is seen here. */
 	uint32_t limit = atomic_load(&srq->mem->limit);
+	uint32_t left = atomic_load_explicit(&srq->mem->pi, memory_order_relaxed) -
+			simhca_srq_ci(atomic_load(&srq->mem->head));
 
-	return limit && atomic_load_explicit(&srq->mem->pi, memory_order_relaxed) -
-					simhca_srq_ci(atomic_load(&srq->mem->head)) <
-				limit;
+	return left < limit ? limit : 0;
 }
 
 #endif

@@ -162,6 +162,35 @@ static void a_sample_is_timed(void **state)
 	fastpath_detach(&step);
 }
 
+/* Sends without a completion are in a row as they were posted, whoever carries those between them. */
+static void a_row_without_completions(void **state)
+{
+	const struct fastpath_work write = {
+		.opcode = SIMHCA_WR_RDMA_WRITE, .count = 1, .length = 8, .sges = 1
+	};
+	struct fastpath_work signaled = write;
+	struct options options = fastpath_options();
+	struct pair *pair = fastpath_pair(*state, &options);
+	struct simhca_step step = fastpath_attach(&pair->a);
+	uint32_t handle = pair->a.qp->handle;
+	struct simhca_qp_info info;
+
+	signaled.flags = SIGNALED;
+	for (int i = 0; i < 3; i++) {
+		for (int n = 0; n < 2; n++) {
+			fastpath_put_work(pair, &write);
+			ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+			run_until_idle(*state);
+		}
+		fastpath_put_work(pair, &signaled);
+		assert_true(simhca_step(&step));
+		expect(pair->a.send_cq, 1000, SUCCESS);
+	}
+	assert_true(simhca_next_qp(pair->a.client->context, &handle, &info));
+	assert_int_equal(info.most_unsignaled, 2);
+	fastpath_detach(&step);
+}
+
 static void what_the_device_does_on_rc(void **state)
 {
 	const struct options options = roomy_options();
@@ -337,6 +366,7 @@ int main(void)
 		HERE(what_the_device_does_beside_atomics),
 		HERE(what_the_device_does_with_an_srq),
 		HERE(a_sample_is_timed),
+		HERE(a_row_without_completions),
 		cmocka_unit_test(a_list_of_writes),
 		cmocka_unit_test(more_reads_than_the_responder_takes),
 		HERE(a_thread_that_is_cancelled),

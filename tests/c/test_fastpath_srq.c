@@ -278,6 +278,33 @@ static void the_limit_is_told_of_once(void **state)
 	fastpath_detach(&step);
 }
 
+/* Whatever is posted before the device hears of it; but a limit that was set since is another one. */
+static void the_limit_counts_when_the_receive_is_taken(void **state)
+{
+	for (uint32_t limit = 5; limit < 7; limit++) {
+		struct simhca_step step;
+		struct pair *pair;
+
+		fastpath_setup(state);
+		pair = fastpath_pair_with_srq(*state);
+		step = fastpath_attach(&pair->a);
+		for (uint64_t id = 0; id < 5; id++)
+			recv_into(&pair->b, id, 0, LENGTH);
+		assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, 5), 0);
+		fastpath_send(pair, LENGTH);
+		assert_false(simhca_step(&step));
+		for (uint64_t id = 5; id < 12; id++)
+			recv_into(&pair->b, id, 0, LENGTH);
+		if (limit != 5)
+			assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, limit), 0);
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		run_until_idle(*state);
+		assert_int_equal(fastpath_limits(pair), limit == 5);
+		fastpath_detach(&step);
+		teardown(state);
+	}
+}
+
 /* Armed when the receive has been consumed: the next one tells. */
 static void a_limit_that_is_armed_meanwhile(void **state)
 {
@@ -452,6 +479,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_consumed),
 		HERE(a_copy_that_fails),
 		HERE(the_limit_is_told_of_once),
+		cmocka_unit_test(the_limit_counts_when_the_receive_is_taken),
 		HERE(a_limit_that_is_armed_meanwhile),
 		HERE(resizing_waits_for_a_step),
 		HERE(a_new_connection),
