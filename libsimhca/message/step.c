@@ -80,12 +80,9 @@ bool simhca_step_end(struct simhca_owner *word, uint32_t name)
 
 static void commit_responder(struct simhca_step *step, struct held *held)
 {
-	struct simhca_qp_mem *mem = step->peer.mem;
-
-	if (held->resp_changed) {
-		simhca_progress_put_responder(mem, ++held->resp_generation, &held->resp);
-		simhca_step_owner_publish(&mem->resp_owner, held->resp_generation);
-	}
+	if (held->resp_changed)
+		simhca_progress_commit_responder(step->peer.mem, &held->resp_generation,
+						 &held->resp);
 	held->resp_changed = false;
 }
 
@@ -148,7 +145,9 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 	const struct simhca_qpc *qpc = step->qpc;
 	const char *slot = simhca_ring_wqe(step->sq, index, step->sq_entries, step->sq_stride);
 	const struct simhca_sge *sge = (const struct simhca_sge *)(slot + sizeof(msg->wqe));
+	const uint32_t type = atomic_load_explicit(&qpc->type, memory_order_relaxed);
 	struct simhca_step_rights rights = { .pd = qpc->pd, .mm = step->mm, .own = true };
+	bool in_sges = false;
 	uint64_t length;
 	uint32_t bytes;
 
@@ -158,34 +157,31 @@ int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 		    SIMHCA_REASON_NONE ||
 	    !simhca_op_has(msg->wqe.opcode, SIMHCA_OP_FAST_PATH))
 		return SIMHCA_SLOW_REQUEST;
-	msg->packet.op = simhca_opcode(msg->wqe.opcode)->packet;
-	msg->old = 0;
-	if (simhca_step_is_read_like(msg) && !qpc->max_rd_atomic)
-		return SIMHCA_SLOW_REQUEST;
-	if (simhca_step_fetches(msg)) {
-		if (msg->wqe.flags & SIMHCA_WQE_INLINE)
-			return SIMHCA_SLOW_REQUEST;
-		rights.access = SIMHCA_ACCESS_LOCAL_WRITE;
-	}
 	/* A CQ that is armed later has to tell of this message, too, and only the device can. */
 	if ((msg->wqe.flags & SIMHCA_WQE_SOLICITED) && step->device->attr.event_at_arm)
 		return SIMHCA_SLOW_REQUEST;
+	msg->own.count = 1;
 	if (msg->wqe.flags & SIMHCA_WQE_INLINE) {
-		msg->length = bytes;
-		msg->own.iov[0] = (struct iovec){ (void *)sge, bytes };
-		msg->own.count = 1;
+		length = bytes;
+		msg->own.iov[0] = (struct iovec){ (void *)sge, length };
 	} else if (msg->wqe.opcode == SIMHCA_WR_ATOMIC_WRITE && !msg->wqe.num_sge) {
-		msg->length = sizeof(msg->wqe.rdma.swap);
-		msg->own.iov[0] = (struct iovec){ &msg->wqe.rdma.swap, msg->length };
-		msg->own.count = 1;
+		length = sizeof(msg->wqe.rdma.swap);
+		msg->own.iov[0] = (struct iovec){ &msg->wqe.rdma.swap, length };
 	} else {
 		length = simhca_gate_length(sge, msg->wqe.num_sge);
-		if (length > MOST_BYTES)
-			return SIMHCA_SLOW_REQUEST;
-		msg->length = (uint32_t)length;
-		if (!simhca_step_find_sges(step, sge, msg->wqe.num_sge, length, rights, &msg->own))
-			return SIMHCA_SLOW_MEMORY;
+		in_sges = true;
 	}
+	if (length > MOST_BYTES || simhca_gate_operation(&msg->wqe, type, length,
+							 qpc->max_rd_atomic) != SIMHCA_REASON_NONE)
+		return SIMHCA_SLOW_REQUEST;
+	msg->packet.op = simhca_opcode(msg->wqe.opcode)->packet;
+	msg->length = (uint32_t)length;
+	msg->old = 0;
+	if (simhca_step_fetches(msg))
+		rights.access = SIMHCA_ACCESS_LOCAL_WRITE;
+	if (in_sges &&
+	    !simhca_step_find_sges(step, sge, msg->wqe.num_sge, 0, length, rights, &msg->own))
+		return SIMHCA_SLOW_MEMORY;
 	msg->psns = simhca_psn_count(msg->length, simhca_mtu_bytes(qpc->path_mtu));
 	return DONE;
 }
@@ -196,15 +192,27 @@ static uint64_t header_bytes(const struct simhca_step_message *msg)
 	return msg->packet.transport == SIMHCA_QPT_UD ? SIMHCA_GRH_BYTES : 0;
 }
 
-/* Finds the memory of the receive, which a SEND needs. */
+/* How many of them nothing is written to: a header without a GRH. */
+static uint64_t unused_bytes(const struct simhca_step_message *msg)
+{
+	return msg->packet.av->is_global ? 0 : header_bytes(msg);
+}
+
+/* Finds the memory of the receive that a SEND is written to. */
 static bool finds_memory(const struct simhca_step *step, struct simhca_step_message *msg)
 {
 	const struct simhca_step_rights rights = { step->peer.rq_pd, step->peer.mm,
 						   SIMHCA_ACCESS_LOCAL_WRITE, false, false };
+	const uint64_t end = header_bytes(msg) + msg->length;
+	uint64_t offset;
 
-	return !is_send(msg) ||
-	       simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge,
-				     header_bytes(msg) + msg->length, rights, &msg->there);
+	if (!is_send(msg))
+		return true;
+	if (msg->recv.length < end)
+		return false;
+	offset = unused_bytes(msg);
+	return simhca_step_find_sges(step, msg->recv.sge, msg->recv.num_sge, offset, end - offset,
+				     rights, &msg->there);
 }
 
 /*
@@ -217,7 +225,7 @@ static bool may_stay(const struct simhca_step *step, const struct simhca_step_me
 
 	return is_send(msg) && simhca_recv_may_wait(&msg->recv, header_bytes(msg), msg->length) &&
 	       !msg->there.mapped &&
-	       (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr &&
+	       (uintptr_t)msg->there.iov[0].iov_base == msg->recv.sge[0].addr + unused_bytes(msg) &&
 	       simhca_cq_has_data(cq, simhca_cq_producer(cq) + cq->data_slots / 4);
 }
 
@@ -386,11 +394,8 @@ bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t cqe_in
 		return false;
 	simhca_store();
 	atomic_fetch_add(noted, 1);
-	while (arm & matches) {
-		simhca_store();
-		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
-			return true;
-	}
+	if (simhca_cq_disarm(cq, arm, matches))
+		return true;
 	/* Another step took it. If the device has seen our note meanwhile, it sends one too many. */
 	arm = atomic_load(noted);
 	while (arm && !atomic_compare_exchange_weak(noted, &arm, arm - 1))
@@ -414,25 +419,11 @@ static void wake_peer(const struct simhca_step *step, struct held *held)
 }
 
 /* Moves the peer's responder past the message. */
-static void advance(struct simhca_step *step, struct simhca_responder *resp,
+static void advance(struct simhca_step *step, struct held *held,
 		    const struct simhca_step_message *msg)
 {
-	const struct simhca_packet *packet = &msg->packet;
-	uint64_t end = packet->va + msg->length;
-
-	simhca_responder_did(resp, step->peer.mem, packet, msg->psns, msg->old);
-	resp->offset = simhca_step_is_atomic(msg) ? 0 : (uint32_t)packet->length;
-	if (packet->op == SIMHCA_PKT_READ) {
-		resp->read = (struct simhca_read_owed){ .psn = resp->epsn,
-							.rkey = packet->rkey,
-							.va = end };
-	} else if (packet->op == SIMHCA_PKT_WRITE) {
-		resp->va = end;
-		resp->rkey = packet->rkey;
-		resp->left = 0;
-	} else {
-		resp->revoked = 0;
-	}
+	simhca_responder_did(&held->resp, step->peer.mem, &msg->packet, msg->psns, msg->old);
+	held->resp_changed = true;
 }
 
 void simhca_step_take_back(const struct simhca_step *step, struct simhca_step_held *held,
@@ -469,11 +460,10 @@ static int complete_both(struct simhca_step *step, struct held *held,
 		simhca_step_take_back(step, held->own, cqe_index);
 		return SIMHCA_SLOW_CQ;
 	}
-	advance(step, &held->resp, msg);
+	advance(step, held, msg);
 	if (!step->peer.claims)
 		held->resp.rq_ci++;
 	held->resp.cqe_index = cqe_index + 1;
-	held->resp_changed = true;
 	simhca_step_add(&step->peer.mem->received, 1);
 	simhca_step_add(&step->peer.mem->received_bytes, msg->length);
 	commit_responder(step, held);
@@ -514,8 +504,7 @@ static int complete_one(struct simhca_step *step, struct held *held,
 {
 	if (!simhca_step_complete(step, held->own, msg))
 		return SIMHCA_SLOW_CQ;
-	advance(step, &held->resp, msg);
-	held->resp_changed = true;
+	advance(step, held, msg);
 	return DONE;
 }
 
@@ -525,8 +514,7 @@ static int finish_atomic(struct simhca_step *step, struct held *held,
 {
 	if (!simhca_step_atomic(step, held->own->name, msg))
 		return SIMHCA_SLOW_COPY;
-	advance(step, &held->resp, msg);
-	held->resp_changed = true;
+	advance(step, held, msg);
 	if (!simhca_step_place_result(step, msg))
 		return SIMHCA_SLOW_COPY;
 	return simhca_step_complete(step, held->own, msg) ? DONE : SIMHCA_SLOW_CQ;

@@ -101,20 +101,10 @@ bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *
 /* Releases an owner word. True: the device wants it. */
 bool simhca_step_end(struct simhca_owner *word, uint32_t name);
 
-/* Makes the copy of this generation the valid one. */
-static inline void simhca_step_owner_publish(struct simhca_owner *word, uint32_t generation)
-{
-	simhca_store();
-	/* release: the copy is there before it counts. */
-	atomic_store_explicit(&word->generation, generation, memory_order_release);
-}
-
 static inline void simhca_step_commit(struct simhca_step *step, struct simhca_step_held *held)
 {
-	if (held->changed) {
-		simhca_progress_put_requester(step->mem, ++held->generation, &held->req);
-		simhca_step_owner_publish(&step->mem->req_owner, held->generation);
-	}
+	if (held->changed)
+		simhca_progress_commit_requester(step->mem, &held->generation, &held->req);
 	held->changed = false;
 }
 
@@ -151,6 +141,7 @@ static inline void simhca_step_make_packet(const struct simhca_step *step, uint3
 	packet->solicited = wqe->flags & SIMHCA_WQE_SOLICITED;
 	packet->has_imm = opcode->has & SIMHCA_OP_IMM;
 	packet->has_inv = false;
+	packet->exceeds_rd_atomic = false;
 	packet->mtu = step->qpc->path_mtu;
 	packet->psn = psn;
 	packet->src_qpn = atomic_load_explicit(&step->qpc->qpn, memory_order_relaxed);
@@ -163,10 +154,10 @@ static inline void simhca_step_make_packet(const struct simhca_step *step, uint3
 	packet->length = simhca_step_fetches(msg) ? 0 : msg->length;
 }
 
-/* Finds the memory of the first `length` bytes of an SGE list. */
+/* Finds the memory of [offset, offset + length) of an SGE list that has so many bytes. */
 bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
-			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
-			   struct simhca_step_list *list);
+			   uint32_t num_sge, uint64_t offset, uint64_t length,
+			   struct simhca_step_rights rights, struct simhca_step_list *list);
 /* Reads the send WQE, and finds its memory. */
 int simhca_step_read_send(const struct simhca_step *step, uint32_t index,
 			  struct simhca_step_message *msg);

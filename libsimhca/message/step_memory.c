@@ -82,20 +82,26 @@ static void *translate(const struct simhca_step *step, uint32_t key, uint64_t va
 }
 
 bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_sge *sge,
-			   uint32_t num_sge, uint64_t length, struct simhca_step_rights rights,
-			   struct simhca_step_list *list)
+			   uint32_t num_sge, uint64_t offset, uint64_t length,
+			   struct simhca_step_rights rights, struct simhca_step_list *list)
 {
 	bool mapped = false;
 
 	list->count = 0;
 	list->mapped = false;
 	for (uint32_t i = 0; i < num_sge && length; i++) {
-		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
 		struct iovec *iov = &list->iov[list->count];
+		uint64_t bytes;
 
-		if (!bytes)
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
 			continue;
-		iov->iov_base = translate(step, sge[i].lkey, sge[i].addr, bytes, rights, &mapped);
+		}
+		bytes = sge[i].length - offset;
+		if (bytes > length)
+			bytes = length;
+		iov->iov_base =
+			translate(step, sge[i].lkey, sge[i].addr + offset, bytes, rights, &mapped);
 		iov->iov_len = bytes;
 		/* To reach the peer's memory in two ways for one message is left to the device. */
 		if (!iov->iov_base || (list->count && mapped != list->mapped && !rights.own))
@@ -103,6 +109,7 @@ bool simhca_step_find_sges(const struct simhca_step *step, const struct simhca_s
 		list->mapped = mapped && (!list->count || list->mapped);
 		list->count++;
 		length -= bytes;
+		offset = 0;
 	}
 	return !length;
 }
@@ -113,12 +120,12 @@ int simhca_step_find_remote(const struct simhca_step *step, struct simhca_step_m
 	const struct simhca_step_rights rights = { peer->pd, step->peer.mm,
 						   simhca_rights_for(&msg->packet), false,
 						   simhca_step_is_atomic(msg) };
+	enum simhca_reason reason;
 
-	if (!(peer->access & rights.access) ||
-	    (simhca_step_is_read_like(msg) && !peer->max_dest_rd_atomic))
-		return SIMHCA_SLOW_MEMORY;
-	if (simhca_step_is_atomic(msg) && (msg->length != 8 || (msg->wqe.rdma.remote_addr & 7)))
-		return SIMHCA_SLOW_REQUEST;
+	reason = simhca_request_granted(&msg->packet, peer);
+	if (reason != SIMHCA_REASON_NONE)
+		return reason == SIMHCA_REASON_ATOMIC_UNALIGNED ? SIMHCA_SLOW_REQUEST
+								: SIMHCA_SLOW_MEMORY;
 	msg->there.count = 1;
 	msg->there.mapped = false;
 	if (!msg->length)

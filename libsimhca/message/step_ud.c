@@ -155,21 +155,6 @@ static int claim(const struct simhca_step *step, struct simhca_step_held *held,
 
 /* ----------------------------------------------------------------------------- the message */
 
-/* Takes the first `bytes` off a list. */
-static void skip(struct simhca_step_list *list, size_t bytes)
-{
-	int i = 0;
-
-	while (i < list->count && bytes >= list->iov[i].iov_len)
-		bytes -= list->iov[i++].iov_len;
-	list->count -= i;
-	memmove(list->iov, list->iov + i, (size_t)list->count * sizeof(list->iov[0]));
-	if (list->count) {
-		list->iov[0].iov_base = (char *)list->iov[0].iov_base + bytes;
-		list->iov[0].iov_len -= bytes;
-	}
-}
-
 static bool place(struct datagram *datagram)
 {
 	const struct simhca_step *step = datagram->to;
@@ -187,8 +172,6 @@ static bool place(struct datagram *datagram)
 	if (msg->wqe.ud.av.is_global || msg->stay_in_cq) {
 		whole->iov[whole->count++] = (struct iovec){ datagram->grh, sizeof(datagram->grh) };
 		bytes += sizeof(datagram->grh);
-	} else {
-		skip(&msg->there, SIMHCA_GRH_BYTES);
 	}
 	memcpy(whole->iov + whole->count, msg->own.iov,
 	       (size_t)msg->own.count * sizeof(whole->iov[0]));
@@ -277,8 +260,6 @@ static int look(const struct destinations *dests, const struct simhca_step_held 
 	why = simhca_step_read_send(own, held->req.oldest, msg);
 	if (why != DONE)
 		return why;
-	if (!simhca_op_has(msg->wqe.opcode, SIMHCA_OP_UNCONNECTED))
-		return SIMHCA_SLOW_REQUEST;
 	simhca_step_make_packet(own, held->req.psn_next, msg);
 	datagram->to = find(dests, &msg->wqe);
 	if (datagram->to)

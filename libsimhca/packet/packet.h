@@ -129,6 +129,42 @@ static inline uint32_t simhca_rights_for(const struct simhca_packet *packet)
 	}
 }
 
+/* What a QP says that does not grant this right. */
+static inline enum simhca_reason simhca_reason_without(uint32_t right)
+{
+	if (right & SIMHCA_ACCESS_REMOTE_WRITE)
+		return SIMHCA_REASON_QP_NO_REMOTE_WRITE;
+	if (right & SIMHCA_ACCESS_REMOTE_READ)
+		return SIMHCA_REASON_QP_NO_REMOTE_READ;
+	if (right & SIMHCA_ACCESS_REMOTE_ATOMIC)
+		return SIMHCA_REASON_QP_NO_REMOTE_ATOMIC;
+	return right & SIMHCA_ACCESS_FLUSH_GLOBAL ? SIMHCA_REASON_QP_NO_FLUSH_GLOBAL
+						  : SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT;
+}
+
+/*
+ * Why a QP does not carry out a one-sided request, whatever memory that names (IBTA vol. 1, 9.7.4.1.5): its
+ * access flags do not grant it, it takes no reads and atomics or not one more of them, or an atomic is
+ * not of 8 aligned bytes.
+ */
+static inline enum simhca_reason simhca_request_granted(const struct simhca_packet *packet,
+							const struct simhca_qpc *qpc)
+{
+	uint32_t missing = simhca_rights_for(packet) & ~qpc->access;
+
+	if (missing)
+		return simhca_reason_without(missing);
+	if (packet->op == SIMHCA_PKT_WRITE)
+		return SIMHCA_REASON_NONE;
+	if (packet->exceeds_rd_atomic)
+		return SIMHCA_REASON_RD_ATOMIC_EXCEEDED;
+	if (!qpc->max_dest_rd_atomic)
+		return SIMHCA_REASON_RESP_NO_RD_ATOMIC;
+	return packet->op != SIMHCA_PKT_READ && packet->op != SIMHCA_PKT_FLUSH && (packet->va & 7)
+		       ? SIMHCA_REASON_ATOMIC_UNALIGNED
+		       : SIMHCA_REASON_NONE;
+}
+
 /* relaxed: it may change meanwhile, and a datagram has one or the other. */
 static inline uint32_t simhca_qkey(const struct simhca_qpc *qpc)
 {

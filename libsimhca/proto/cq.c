@@ -62,12 +62,7 @@ static bool disarm(struct simhca_cq *cq, uint32_t matches)
 {
 	uint32_t arm = atomic_load_explicit(&cq->view.mem->arm, memory_order_seq_cst);
 
-	while (arm & matches) {
-		/* A client that arms again meanwhile wins: its new arming is looked at afresh. */
-		if (atomic_compare_exchange_weak(&cq->view.mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
-			return true;
-	}
-	return false;
+	return simhca_cq_disarm(&cq->view, arm, matches);
 }
 
 /* Whether a rule of faults has the CQ's event lost. */

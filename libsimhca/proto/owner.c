@@ -94,14 +94,6 @@ static bool end(struct simhca_owner *word)
 	       SIMHCA_OWNER_WANTED;
 }
 
-/* What was written to the copy that did not count counts from now on. */
-static inline void commit(struct simhca_owner *word, const struct simhca_side_lock *lock)
-{
-	simhca_store();
-	/* release: the copy is there before it counts. */
-	atomic_store_explicit(&word->generation, lock->generation, memory_order_release);
-}
-
 /* ------------------------------------------------------------------------- requester */
 
 /*
@@ -166,8 +158,7 @@ bool simhca_requester_acquire(struct simhca_qp *qp)
 
 static void requester_commit(struct simhca_qp *qp)
 {
-	simhca_progress_put_requester(qp->mem, ++qp->req_lock.generation, &qp->req);
-	commit(&qp->mem->req_owner, &qp->req_lock);
+	simhca_progress_commit_requester(qp->mem, &qp->req_lock.generation, &qp->req);
 }
 
 void simhca_requester_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index)
@@ -226,8 +217,7 @@ bool simhca_responder_has_claim(const struct simhca_qp *qp)
 
 void simhca_responder_commit(struct simhca_qp *qp)
 {
-	simhca_progress_put_responder(qp->mem, ++qp->resp_lock.generation, &qp->resp);
-	commit(&qp->mem->resp_owner, &qp->resp_lock);
+	simhca_progress_commit_responder(qp->mem, &qp->resp_lock.generation, &qp->resp);
 }
 
 void simhca_responder_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index)

@@ -253,12 +253,6 @@ static inline uint32_t simhca_posted_receives(const struct simhca_qp *qp)
 	return queue->mem ? simhca_srq_posted(queue) : simhca_progress_rq_pi(qp->mem);
 }
 
-/* Reliable services: every request is answered, and a NAK ends the connection. */
-static inline bool simhca_is_reliable(uint32_t type)
-{
-	return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_XRC_SEND || type == SIMHCA_QPT_XRC_RECV;
-}
-
 /* Nothing is to be fetched any more. Under both locks. */
 static inline void simhca_drop_fetches(struct simhca_qp *qp, bool flush)
 {

@@ -11,27 +11,14 @@
 
 #define LATER_NS (20u * 1000u)
 
-static enum simhca_reason without(uint32_t right)
+/* A request that the QP does not grant is invalid. */
+static bool is_granted(struct simhca_request *request)
 {
-	if (right & SIMHCA_ACCESS_REMOTE_WRITE)
-		return SIMHCA_REASON_QP_NO_REMOTE_WRITE;
-	if (right & SIMHCA_ACCESS_REMOTE_READ)
-		return SIMHCA_REASON_QP_NO_REMOTE_READ;
-	if (right & SIMHCA_ACCESS_REMOTE_ATOMIC)
-		return SIMHCA_REASON_QP_NO_REMOTE_ATOMIC;
-	return right & SIMHCA_ACCESS_FLUSH_GLOBAL ? SIMHCA_REASON_QP_NO_FLUSH_GLOBAL
-						  : SIMHCA_REASON_QP_NO_FLUSH_PERSISTENT;
-}
+	enum simhca_reason reason = simhca_request_granted(request->packet, request->qp->qpc);
 
-/* A QP grants each one-sided operation by its access flags; without it the request is invalid. */
-static bool qp_grants(struct simhca_request *request)
-{
-	uint32_t missing = simhca_rights_for(request->packet) & ~request->qp->qpc->access;
-
-	if (!missing)
-		return true;
-	simhca_refuse_invalid(request, without(missing));
-	return false;
+	if (reason != SIMHCA_REASON_NONE)
+		simhca_refuse_invalid(request, reason);
+	return reason == SIMHCA_REASON_NONE;
 }
 
 bool simhca_execute_write(struct simhca_request *request)
@@ -41,7 +28,7 @@ bool simhca_execute_write(struct simhca_request *request)
 	struct simhca_sgl target;
 
 	target.count = 0;
-	if (!qp_grants(request))
+	if (!is_granted(request))
 		return false;
 	if (packet->first) {
 		qp->resp.va = packet->va;
@@ -68,16 +55,6 @@ bool simhca_execute_write(struct simhca_request *request)
 	qp->resp.va += packet->length;
 	qp->resp.left -= packet->length;
 	return !packet->has_imm || simhca_recv_completes(request, qp->resp.offset);
-}
-
-static bool grants_responses(struct simhca_request *request)
-{
-	if (request->qp->qpc->max_dest_rd_atomic && !request->packet->exceeds_rd_atomic)
-		return true;
-	simhca_refuse_invalid(request, request->packet->exceeds_rd_atomic
-					       ? SIMHCA_REASON_RD_ATOMIC_EXCEEDED
-					       : SIMHCA_REASON_RESP_NO_RD_ATOMIC);
-	return false;
 }
 
 bool simhca_read_respond(struct simhca_request *request)
@@ -128,7 +105,7 @@ bool simhca_read_respond(struct simhca_request *request)
 
 bool simhca_execute_read(struct simhca_request *request)
 {
-	if (!qp_grants(request) || !grants_responses(request))
+	if (!is_granted(request))
 		return false;
 	/* All of it, so that a bad range yields nothing at all. */
 	return (request->packet->dma_length <= simhca_qp_slice(request->qp) ||
@@ -151,10 +128,6 @@ static void not_yet(struct simhca_request *request)
 static bool atomic_target(struct simhca_request *request, struct simhca_sgl *target)
 {
 	target->count = 0;
-	if (request->packet->va & 7) {
-		simhca_refuse_invalid(request, SIMHCA_REASON_ATOMIC_UNALIGNED);
-		return false;
-	}
 	if (!simhca_memory_remote(request, 8, target) ||
 	    simhca_memory_is_elsewhere(request, target))
 		return false;
@@ -194,7 +167,7 @@ bool simhca_execute_atomic_write(struct simhca_request *request)
 	enum simhca_reason reason;
 	uint64_t old;
 
-	if (!qp_grants(request) || !grants_responses(request) || !atomic_target(request, &target))
+	if (!is_granted(request) || !atomic_target(request, &target))
 		return false;
 	value.count = 1;
 	value.seg[0] = (struct simhca_seg){ .addr = (uintptr_t)&store.swap_add, .length = 8 };
@@ -210,7 +183,7 @@ bool simhca_execute_atomic(struct simhca_request *request)
 {
 	struct simhca_sgl target;
 
-	return qp_grants(request) && grants_responses(request) && atomic_target(request, &target) &&
+	return is_granted(request) && atomic_target(request, &target) &&
 	       change(request, &target, &request->packet->atomic, &request->atomic_old);
 }
 
@@ -221,6 +194,6 @@ bool simhca_execute_atomic(struct simhca_request *request)
  */
 bool simhca_execute_flush(struct simhca_request *request)
 {
-	return qp_grants(request) && grants_responses(request) &&
+	return is_granted(request) &&
 	       simhca_memory_remote(request, request->packet->dma_length, NULL);
 }

@@ -8,55 +8,35 @@
 #include "qp.h"
 #include "wqe.h"
 
-/* What a link does not carry is the link's to say. */
-static bool transport_has(uint32_t type, uint32_t opcode)
-{
-	return simhca_op_has(opcode, simhca_is_reliable(type) ? SIMHCA_OP_RELIABLE
-				     : type == SIMHCA_QPT_UC  ? SIMHCA_OP_UC
-							      : SIMHCA_OP_UNCONNECTED);
-}
-
-/* It moves no data, and takes a resource of the responder like a read (IBTA vol. 1, A19). */
-static enum simhca_reason check_flush(const struct simhca_qp *qp, struct simhca_send *send)
+/* It moves no data. */
+static enum simhca_reason check_flush(const struct simhca_send_wqe *wqe)
 {
 	const uint8_t both = SIMHCA_FLUSH_GLOBAL | SIMHCA_FLUSH_PERSISTENT;
 
-	send->length = 0;
-	if (!send->wqe.flush.placement || (send->wqe.flush.placement & ~both) ||
-	    send->wqe.flush.selectivity > SIMHCA_FLUSH_MR)
+	if (!wqe->flush.placement || (wqe->flush.placement & ~both) ||
+	    wqe->flush.selectivity > SIMHCA_FLUSH_MR)
 		return SIMHCA_REASON_FLUSH_BAD_TYPE;
-	return qp->qpc->max_rd_atomic ? SIMHCA_REASON_NONE : SIMHCA_REASON_READ_NOT_ENABLED;
+	return SIMHCA_REASON_NONE;
 }
 
 enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_send *send)
 {
 	uint32_t opcode = send->wqe.opcode;
+	enum simhca_reason reason;
 
-	if (!transport_has(qp->type, opcode))
-		return SIMHCA_REASON_WQE_BAD_OPCODE;
-	if (simhca_is_local_op(opcode)) {
+	if (simhca_is_local_op(opcode) || opcode == SIMHCA_WR_FLUSH)
 		send->length = 0;
-		return SIMHCA_REASON_NONE;
+	if (opcode == SIMHCA_WR_ATOMIC_WRITE && !send->wqe.num_sge &&
+	    !(send->wqe.flags & SIMHCA_WQE_INLINE)) {
+		memcpy(send->data, &send->wqe.rdma.swap, 8);
+		send->wqe.flags |= SIMHCA_WQE_INLINE;
+		send->length = 8;
 	}
+	reason = simhca_gate_operation(&send->wqe, qp->type, send->length, qp->qpc->max_rd_atomic);
+	if (reason != SIMHCA_REASON_NONE || simhca_is_local_op(opcode))
+		return reason;
 	if (opcode == SIMHCA_WR_FLUSH)
-		return check_flush(qp, send);
-	if (simhca_response_has_data(opcode)) {
-		if (send->wqe.flags & SIMHCA_WQE_INLINE)
-			return SIMHCA_REASON_WQE_BAD_OPCODE;
-		if (!qp->qpc->max_rd_atomic)
-			return SIMHCA_REASON_READ_NOT_ENABLED;
-	}
-	if (opcode == SIMHCA_WR_ATOMIC_WRITE) {
-		if (!qp->qpc->max_rd_atomic)
-			return SIMHCA_REASON_READ_NOT_ENABLED;
-		if (!send->wqe.num_sge && !(send->wqe.flags & SIMHCA_WQE_INLINE)) {
-			memcpy(send->data, &send->wqe.rdma.swap, 8);
-			send->wqe.flags |= SIMHCA_WQE_INLINE;
-			send->length = 8;
-		}
-	}
-	if ((simhca_is_atomic(opcode) || opcode == SIMHCA_WR_ATOMIC_WRITE) && send->length != 8)
-		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
+		return check_flush(&send->wqe);
 	if (qp->type == SIMHCA_QPT_UD) {
 		uint32_t mtu = atomic_load(&qp->device->mem->port.active_mtu);
 
@@ -65,6 +45,7 @@ enum simhca_reason simhca_wqe_check(const struct simhca_qp *qp, struct simhca_se
 		if (!simhca_av_has_source(qp->device, &send->wqe.ud.av))
 			return SIMHCA_REASON_AV_BAD_GID_INDEX;
 	}
+	/* What a link does not carry is the link's to say. */
 	return qp->link->check ? qp->link->check(qp, send) : SIMHCA_REASON_NONE;
 }
 

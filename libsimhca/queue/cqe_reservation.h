@@ -230,6 +230,18 @@ static inline uint32_t simhca_cqes_match(const struct simhca_cq_view *cq, uint32
 	return matches;
 }
 
+/* Whether a CQ whose arming was `arm` is armed for one of these; then it is armed no more. */
+static inline bool simhca_cq_disarm(const struct simhca_cq_view *cq, uint32_t arm, uint32_t matches)
+{
+	while (arm & matches) {
+		simhca_store();
+		/* A client that arms again meanwhile wins: its new arming is looked at afresh. */
+		if (atomic_compare_exchange_weak(&cq->mem->arm, &arm, arm & ~SIMHCA_ARM_BITS))
+			return true;
+	}
+	return false;
+}
+
 /* Whether the index is one that whoever has the name, who is gone, claimed and did not publish. */
 static inline bool simhca_cqe_is_abandoned(const struct simhca_cq_view *cq, uint32_t name,
 					   uint32_t index)

@@ -95,6 +95,12 @@ static inline const struct simhca_opcode *simhca_opcode(uint32_t opcode)
 	return opcode < SIMHCA_OPCODES ? &table[opcode] : &none;
 }
 
+/* Reliable services: every request is answered, and a NAK ends the connection. */
+static inline bool simhca_is_reliable(uint32_t type)
+{
+	return type == SIMHCA_QPT_RC || type == SIMHCA_QPT_XRC_SEND || type == SIMHCA_QPT_XRC_RECV;
+}
+
 static inline bool simhca_op_has(uint32_t opcode, uint32_t any_of)
 {
 	return simhca_opcode(opcode)->has & any_of;

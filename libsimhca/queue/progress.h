@@ -145,17 +145,34 @@ static inline void simhca_progress_clear(struct simhca_qp_mem *mem)
 	memset(mem->answered, 0, sizeof(mem->answered));
 }
 
-/* The generation after this one, in the copy that does not count yet. */
-static inline void simhca_progress_put_requester(struct simhca_qp_mem *mem, uint32_t generation,
-						 const struct simhca_requester *req)
-{
-	simhca_words_put(&mem->req[generation & 1], req, sizeof(*req));
-}
-
+/* To the copy of that generation, whether or not it counts. */
 static inline void simhca_progress_put_responder(struct simhca_qp_mem *mem, uint32_t generation,
 						 const struct simhca_responder *resp)
 {
 	simhca_words_put(&mem->resp[generation & 1], resp, sizeof(*resp));
+}
+
+/* The copy of this generation counts from now on. */
+static inline void simhca_progress_publish(struct simhca_owner *word, uint32_t generation)
+{
+	simhca_store();
+	/* release: the copy is there before it counts. */
+	atomic_store_explicit(&word->generation, generation, memory_order_release);
+}
+
+/* Commits the generation after this one, which is written to the copy that does not count yet. */
+static inline void simhca_progress_commit_requester(struct simhca_qp_mem *mem, uint32_t *generation,
+						    const struct simhca_requester *req)
+{
+	simhca_words_put(&mem->req[++*generation & 1], req, sizeof(*req));
+	simhca_progress_publish(&mem->req_owner, *generation);
+}
+
+static inline void simhca_progress_commit_responder(struct simhca_qp_mem *mem, uint32_t *generation,
+						    const struct simhca_responder *resp)
+{
+	simhca_progress_put_responder(mem, ++*generation, resp);
+	simhca_progress_publish(&mem->resp_owner, *generation);
 }
 
 /* The message at a ring index. It says nothing before `count` is committed. */

@@ -56,6 +56,29 @@ static inline enum simhca_reason simhca_send_load(const char *slot, uint32_t max
 }
 
 /*
+ * What is wrong with an operation, whatever memory it names. NONE: the QP's service has it (IBTA vol. 1, table
+ * 38); a response's data do not go to the WQE; what max_rd_atomic counts may be under way at all; an atomic has 8
+ * bytes.
+ */
+static inline enum simhca_reason simhca_gate_operation(const struct simhca_send_wqe *wqe,
+						       uint32_t qp_type, uint64_t length,
+						       uint32_t max_rd_atomic)
+{
+	const uint32_t has = simhca_opcode(wqe->opcode)->has;
+	const uint32_t service = simhca_is_reliable(qp_type) ? SIMHCA_OP_RELIABLE
+				 : qp_type == SIMHCA_QPT_UC  ? SIMHCA_OP_UC
+							     : SIMHCA_OP_UNCONNECTED;
+
+	if (!(has & service) || ((has & SIMHCA_OP_FETCHES) && (wqe->flags & SIMHCA_WQE_INLINE)))
+		return SIMHCA_REASON_WQE_BAD_OPCODE;
+	if ((has & SIMHCA_OP_READ_LIKE) && !max_rd_atomic)
+		return SIMHCA_REASON_READ_NOT_ENABLED;
+	if (((has & SIMHCA_OP_ATOMIC) || wqe->opcode == SIMHCA_WR_ATOMIC_WRITE) && length != 8)
+		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;
+	return SIMHCA_REASON_NONE;
+}
+
+/*
  * The same of a receive WQE. True: *bytes is num_sge SGEs, at most max_sge.
  */
 static inline bool simhca_gate_recv_wqe(const struct simhca_recv_wqe *wqe, uint32_t max_sge,
