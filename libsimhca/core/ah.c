@@ -61,7 +61,7 @@ int simhca_av_check(struct simhca_device *device, const struct simhca_av *av,
 		return simhca_why(why, EINVAL, "sgid_index = %u: the GID table has %u entries",
 				  av->sgid_index, SIMHCA_GID_ENTRIES);
 	if (!simhca_av_has_source(device, av))
-		return simhca_why(why, EINVAL, "sgid_index = %u: that GID table entry is empty",
+		return simhca_why(why, ENODATA, "sgid_index = %u: that GID table entry is empty",
 				  av->sgid_index);
 	if (simhca_gid_is_empty(&av->dgid))
 		return simhca_why(why, EINVAL, "dgid is all zeros: was it exchanged?");

@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "process_map.h"
@@ -131,24 +134,46 @@ bool simhca_process_mappings(pid_t pid, uint64_t addr, uint64_t length,
 }
 
 struct wanted {
-	uint64_t at; /* until here all is as wanted */
-	bool writable;
+	uint64_t at, end; /* up to `at` all is as wanted */
+	bool writable, ours;
 };
+
+/*
+ * Whether this process has a page there: behind the end of a file that is mapped there is none. A wait
+ * for a futex, of no time, reads a word there, and is what no filter of system calls forbids.
+ */
+static bool has_page(uint64_t at)
+{
+	const struct timespec no_time = { 0 };
+	const uint64_t word = at & ~(uint64_t)(sizeof(uint32_t) - 1);
+	const int saved = errno;
+	const bool has =
+		!syscall(SYS_futex, word, (long)FUTEX_WAIT_PRIVATE, 0l, &no_time, NULL, 0l) ||
+		errno != EFAULT;
+
+	errno = saved;
+	return has;
+}
 
 static bool is_wanted(const struct simhca_mapping *mapping, void *arg)
 {
 	struct wanted *wanted = arg;
+	uint64_t end;
 
 	if (mapping->start > wanted->at || !mapping->readable ||
 	    (wanted->writable && !mapping->writable))
 		return false;
-	wanted->at = mapping->end;
+	end = mapping->end < wanted->end ? mapping->end : wanted->end;
+	/* If a page is missing, the last one is. */
+	if (wanted->ours && mapping->inode && !has_page(end - 1))
+		return false;
+	wanted->at = end;
 	return true;
 }
 
 bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable)
 {
-	struct wanted wanted = { addr, writable };
+	struct wanted wanted = { addr, addr + length, writable, !pid };
 
 	/* Not ours to look at: a bad page shows when it is used. */
 	return !length || !simhca_process_mappings(pid, addr, length, is_wanted, &wanted) ||

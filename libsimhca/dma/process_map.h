@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "simhca-abi.h"
+
 struct simhca_mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in its file */
@@ -25,8 +27,14 @@ bool simhca_process_mappings(pid_t pid, uint64_t addr, uint64_t length,
 
 /*
  * Whether [addr, addr + length) of a process is mapped and readable, and writable if asked; also
- * true if nobody can say. It waits likewise.
+ * true if nobody can say. It waits likewise. Of this process (pid 0) pages behind the end of a file are not there.
  */
 bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable);
+
+/* Whether memory has to be writable for a region of this access: as in the kernel, for a window's sake as well. */
+static inline bool simhca_needs_writable(uint32_t access)
+{
+	return access & (SIMHCA_ACCESS_LOCAL_WRITE | SIMHCA_ACCESS_MW_BIND);
+}
 
 #endif

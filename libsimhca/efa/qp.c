@@ -265,7 +265,7 @@ static bool transition(uint32_t from, uint32_t to, uint32_t *needs, uint32_t *ma
 {
 	*needs = STATE;
 	*may = STATE | SIMHCA_QP_CUR_STATE;
-	if (to == SIMHCA_QPS_RESET || to == SIMHCA_QPS_ERR)
+	if (to == SIMHCA_QPS_RESET || (to == SIMHCA_QPS_ERR && from != SIMHCA_QPS_RESET))
 		return true;
 	*may |= SIMHCA_QP_PKEY_INDEX | SIMHCA_QP_QKEY;
 	if (from == SIMHCA_QPS_RESET && to == SIMHCA_QPS_INIT) {

@@ -8,6 +8,7 @@
 #include "core/gone.h"
 #include "core/mpt.h"
 #include "dma/dma.h"
+#include "dma/process_map.h"
 #include "key.h"
 #include "mappable.h"
 #include "mr.h"
@@ -49,7 +50,8 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 			why, ENOTCONN,
 			"the device cannot reach the memory of process %d, which has no agent",
 			(int)mm->pid);
-	if (simhca_wraps(addr, length) || simhca_wraps(iova, length))
+	/* As the kernel has it, the last byte of the address space is not to be had. */
+	if (addr + length < addr || simhca_wraps(iova, length))
 		return simhca_why(why, EINVAL,
 				  "0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",
@@ -62,8 +64,7 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 	if (unmapped && !(access & SIMHCA_ACCESS_ON_DEMAND))
 		return simhca_why(why, EFAULT,
 				  "0x%" PRIx64 " + %" PRIu64 " bytes are not all mapped%s", addr,
-				  length,
-				  access & SIMHCA_ACCESS_LOCAL_WRITE ? " and writable" : "");
+				  length, simhca_needs_writable(access) ? " and writable" : "");
 	return 0;
 }
 

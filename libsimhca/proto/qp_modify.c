@@ -27,6 +27,7 @@ enum { CONNECTED = RC | UC | XRC_SEND | XRC_RECV, ALL_TYPES = CONNECTED | UD | R
 #define IN(state) (1u << SIMHCA_QPS_##state)
 #define ALL_STATES ((1u << STATES) - 1)
 
+#define KNOWN_MASK (((SIMHCA_QP_DEST_QPN << 1) - 1) | SIMHCA_QP_RATE_LIMIT)
 #define PATH (SIMHCA_QP_ALT_PATH | SIMHCA_QP_PATH_MIG_STATE)
 #define RESPONDER (SIMHCA_QP_MAX_DEST_RD_ATOMIC | SIMHCA_QP_MIN_RNR_TIMER)
 #define REQUESTER (SIMHCA_QP_RETRY_CNT | SIMHCA_QP_RNR_RETRY | SIMHCA_QP_MAX_QP_RD_ATOMIC)
@@ -42,7 +43,9 @@ static const struct row {
 	uint32_t from, to, types; /* sets */
 	uint32_t needs, may;
 } table[] = {
-	{ ALL_STATES, IN(RESET) | IN(ERR), ALL_TYPES, 0, 0 },
+	{ ALL_STATES, IN(RESET), ALL_TYPES, 0, 0 },
+	{ ALL_STATES & ~IN(RESET), IN(ERR), ALL_TYPES, 0,
+	  0 }, /* from RESET the kernel refuses it */
 
 	{ IN(RESET), IN(INIT), ALL_TYPES, SIMHCA_QP_PORT, 0 },
 	{ IN(RESET), IN(INIT), ALL_TYPES & ~RAW, SIMHCA_QP_PKEY_INDEX, 0 },
@@ -70,13 +73,16 @@ static const struct row {
 	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), CONNECTED, 0, SIMHCA_QP_ACCESS_FLAGS | PATH },
 	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), RC | XRC_RECV, 0, SIMHCA_QP_MIN_RNR_TIMER },
 	{ IN(RTR) | IN(RTS) | IN(SQD), IN(RTS), UD, 0, SIMHCA_QP_QKEY },
+	{ IN(RTR) | IN(RTS), IN(RTS), RAW, 0, SIMHCA_QP_RATE_LIMIT },
 
 	{ IN(RTS), IN(SQD), ALL_TYPES, 0, SIMHCA_QP_EN_SQD_ASYNC_NOTIFY },
 
 	{ IN(SQD), IN(SQD), RAW, 0, 0 },
 	{ IN(SQD), IN(SQD), ALL_TYPES & ~RAW, 0, SIMHCA_QP_PKEY_INDEX },
-	{ IN(SQD), IN(SQD), CONNECTED, 0, SIMHCA_QP_AV | SIMHCA_QP_ACCESS_FLAGS | PATH },
-	{ IN(SQD), IN(SQD), RC | XRC_SEND | XRC_RECV, 0, SIMHCA_QP_PORT | SIMHCA_QP_TIMEOUT },
+	{ IN(SQD), IN(SQD), CONNECTED, 0, SIMHCA_QP_ACCESS_FLAGS | PATH },
+	/* AV without PORT: the kernel adds PORT, and so AV of a UC QP is refused. */
+	{ IN(SQD), IN(SQD), RC | XRC_SEND | XRC_RECV, 0,
+	  SIMHCA_QP_AV | SIMHCA_QP_PORT | SIMHCA_QP_TIMEOUT },
 	{ IN(SQD), IN(SQD), RC | XRC_SEND, 0, REQUESTER },
 	{ IN(SQD), IN(SQD), RC | XRC_RECV, 0, RESPONDER },
 	{ IN(SQD), IN(SQD), UD, 0, SIMHCA_QP_QKEY },
@@ -136,7 +142,7 @@ static const char *mask_name(uint32_t mask)
 	};
 	unsigned int bit = (unsigned int)__builtin_ctz(mask);
 
-	return bit < sizeof(name) / sizeof(name[0]) ? name[bit] : "unknown";
+	return bit < sizeof(name) / sizeof(name[0]) ? name[bit] : "RATE_LIMIT";
 }
 
 /* What a program has left out that asks for an illegal transition. */
@@ -261,6 +267,11 @@ static int check_values(const struct simhca_qp *qp, uint32_t mask,
 	if ((mask & SIMHCA_QP_PATH_MIG_STATE) && attr->path_mig_state != IBV_MIG_MIGRATED)
 		return simhca_why(why, EINVAL, "path_mig_state = %u: only MIGRATED",
 				  attr->path_mig_state);
+	/* Nothing is paced, and packet_pacing_caps say so. 0 is no limit. */
+	if ((mask & SIMHCA_QP_RATE_LIMIT) && attr->rate_limit)
+		return simhca_why(why, EOPNOTSUPP,
+				  "rate_limit = %u: the device does not pace packets",
+				  attr->rate_limit);
 	if (mask & SIMHCA_QP_AV)
 		return simhca_av_check(qp->device, &attr->av, why);
 	return 0;
@@ -462,18 +473,17 @@ int simhca_modify_qp(struct simhca_context *context, const struct simhca_modify_
 		     struct simhca_modify_qp_reply *reply, struct simhca_why *why)
 {
 	struct simhca_qp *qp = simhca_object(context, SIMHCA_OBJ_QP, req->handle, why);
-	uint32_t mask = req->mask & ~(uint32_t)SIMHCA_QP_RATE_LIMIT;
+	const uint32_t mask = req->mask, unknown = mask & ~(uint32_t)KNOWN_MASK;
 	uint32_t from, to;
 	int ret, spare = -1;
 	bool engine = false;
 
 	if (!qp)
 		return -ENOENT;
-	/* Nothing is paced, and packet_pacing_caps say so. 0 is no limit. */
-	if ((req->mask & SIMHCA_QP_RATE_LIMIT) && req->attr.rate_limit)
+	if (unknown)
 		return simhca_why(why, EOPNOTSUPP,
-				  "rate_limit = %u: the device does not pace packets",
-				  req->attr.rate_limit);
+				  "attr_mask = 0x%x: bit %d is no IBV_QP attribute", mask,
+				  __builtin_ctz(unknown));
 	if (qp->ethernet.rss) /* as mlx5 has it */
 		return simhca_why(why, ENOSYS, "an RSS QP has no state: its WQs have");
 	/* A request that is wrong does not stop the programs that send to the QP. */

@@ -425,6 +425,16 @@ int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why)
 	return simhca_why(why, -ret, "memory for an SRQ: %s", strerror(-ret));
 }
 
+static uint32_t limit_of(struct simhca_srq *srq)
+{
+	uint32_t limit;
+
+	pthread_mutex_lock(&srq->lock);
+	limit = srq->limit;
+	pthread_mutex_unlock(&srq->lock);
+	return limit;
+}
+
 int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify_srq_req *req,
 		      struct simhca_create_srq_reply *reply, struct simhca_why *why)
 {
@@ -444,6 +454,10 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 		return simhca_why(why, EINVAL, "srq_limit = %u: at most max_wr, %u", req->limit,
 				  max_wr);
 	if (req->mask & SIMHCA_SRQ_MAX_WR) {
+		/* As rxe has it, whatever the new limit is. */
+		if (limit_of(srq) > max_wr)
+			return simhca_why(why, EINVAL, "max_wr = %u: an srq_limit of more is set",
+					  max_wr);
 		ret = resize(srq, max_wr, why);
 		if (ret)
 			return ret;
@@ -471,9 +485,7 @@ int simhca_query_srq(struct simhca_context *context, uint32_t handle,
 		return -ENOENT;
 	reply->max_wr = srq->max_wr;
 	reply->max_sge = srq->view.max_sge;
-	pthread_mutex_lock(&srq->lock);
-	reply->limit = srq->limit;
-	pthread_mutex_unlock(&srq->lock);
+	reply->limit = limit_of(srq);
 	return 0;
 }
 

@@ -49,7 +49,7 @@ static void init_public(struct ibv_mr *mr, struct ibv_pd *pd,
 static bool is_unmapped(uint64_t addr, uint64_t length, unsigned int access)
 {
 	return length && addr + length - 1 >= addr && !(access & IBV_ACCESS_ON_DEMAND) &&
-	       !simhca_process_has(0, addr, length, access & IBV_ACCESS_LOCAL_WRITE);
+	       !simhca_process_has(0, addr, length, simhca_needs_writable(access));
 }
 
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req,

@@ -57,6 +57,13 @@ static int post_bind(struct shca_qp *qp, struct ibv_mw *mw, const struct ibv_mw_
 	return 0;
 }
 
+/* Windows of type 1 have addresses, as with mlx5 and rxe. */
+static bool counts_from_zero(const struct ibv_mw_bind_info *info)
+{
+	return (info->mw_access_flags & IBV_ACCESS_ZERO_BASED) ||
+	       (info->mr && (verbs_get_mr(info->mr)->access & IBV_ACCESS_ZERO_BASED));
+}
+
 static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_mw *mw,
 				 const struct ibv_mw_bind *bind)
 {
@@ -69,6 +76,8 @@ static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_mw *
 		return "a bind has no data: send_flags has IBV_SEND_INLINE";
 	if (mw->type != IBV_MW_TYPE_1)
 		return "the window is of type 2, which IBV_WR_BIND_MW binds";
+	if (counts_from_zero(&bind->bind_info))
+		return "a window of type 1 has no IBV_ACCESS_ZERO_BASED, nor has its region";
 	if (!mr && (bind->bind_info.addr || bind->bind_info.length))
 		return "bind_info.mr is NULL, and addr or length is not 0";
 	return "bind_info.mw_access_flags has a flag that windows do not have";
@@ -81,7 +90,7 @@ int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 	int err;
 
 	err = shca_check_bind(qp, mw, IBV_MW_TYPE_1, &bind->bind_info);
-	if (!err && (bind->send_flags & IBV_SEND_INLINE))
+	if (!err && ((bind->send_flags & IBV_SEND_INLINE) || counts_from_zero(&bind->bind_info)))
 		err = EINVAL;
 	if (err)
 		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,

@@ -519,6 +519,9 @@ int shca_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
 	struct simhca_query_qp_reply reply;
 	int err;
 
+	/* As libibverbs has it for drivers that ask the kernel. */
+	if (mask & ~(IBV_QP_RATE_LIMIT - 1))
+		return shca_result(EOPNOTSUPP);
 	err = shca_call(to_sqp(ibv_qp)->ctx, SIMHCA_CMD_QUERY_QP, &req, &reply);
 	if (err)
 		return err;

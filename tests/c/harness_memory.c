@@ -8,7 +8,7 @@ bool is_unmapped(const void *addr, uint64_t length, uint32_t access)
 {
 	return length && (uintptr_t)addr + length - 1 >= (uintptr_t)addr &&
 	       !(access & SIMHCA_ACCESS_ON_DEMAND) &&
-	       !simhca_process_has(0, (uintptr_t)addr, length, access & SIMHCA_ACCESS_LOCAL_WRITE);
+	       !simhca_process_has(0, (uintptr_t)addr, length, simhca_needs_writable(access));
 }
 
 int mr_try(struct client *client, uint32_t pd, void *addr, uint64_t length, uint64_t iova,

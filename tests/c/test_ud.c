@@ -318,7 +318,9 @@ static void address_handles_are_checked(void **state)
 	req.av.port_num = 2;
 	assert_int_equal(-EINVAL, simhca_create_ah(client->context, &req, &ah, NULL));
 	req.av = av_to(*state, 1, 0);
-	req.av.sgid_index = 6;
+	req.av.sgid_index = 6; /* empty */
+	assert_int_equal(-ENODATA, simhca_create_ah(client->context, &req, &ah, NULL));
+	req.av.sgid_index = SIMHCA_GID_ENTRIES;
 	assert_int_equal(-EINVAL, simhca_create_ah(client->context, &req, &ah, NULL));
 	req.av.sgid_index = 0;
 	req.av.is_global = 0;

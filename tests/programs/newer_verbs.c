@@ -23,17 +23,27 @@ static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static char memory[4 * BYTES] __attribute__((aligned(BYTES)));
 
-/* 0 is no limit; the device has none to offer, and says so. */
+/* 0 is no limit; the device has none to offer, and says so. On Ethernet, where there are raw packets. */
 static void rate_limit(void)
 {
 	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 0 };
 	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
-	struct ibv_qp_attr attr = { .rate_limit = 5000 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .rate_limit = 5000 };
 	struct ibv_device_attr_ex device;
 
 	CHECK(!ibv_query_device_ex(context, NULL, &device));
 	CHECK(!device.packet_pacing_caps.qp_rate_limit_max);
 	start_qp(qp, qp->qp_num);
+	CHECK(ibv_modify_qp_rate_limit(qp, &limit) == EINVAL); /* it is for raw packets alone */
+	if (!is_ethernet(context))
+		return;
+	qp = make_qp(pd, cq, IBV_QPT_RAW_PACKET);
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT));
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT) == EOPNOTSUPP);
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 	CHECK(ibv_modify_qp_rate_limit(qp, &limit) == 0);
 	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_RATE_LIMIT) == EOPNOTSUPP);
 	limit.rate_limit = 5000;

@@ -102,6 +102,30 @@ TEST(zero_based_region_registered_again)
 	fail_rdma(&pair.client, IBV_WR_RDMA_READ, 0, mr->rkey, 8, SIMHCA_REASON_KEY_BELOW_START);
 }
 
+/* There are no pages: the kernel cannot pin them. The last page of the file is there, with what follows its end. */
+TEST(behind_the_end_of_a_file)
+{
+	struct ibv_pd *pd = new_pair().server.pd;
+	int file = memfd_create("short", 0);
+
+	CHECK(file >= 0 && !ftruncate(file, PAGE + 1));
+	for (int private = 0; private < 2; private ++) {
+		char *memory = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
+				    private ? MAP_PRIVATE : MAP_SHARED, file, 0);
+
+		CHECK(memory != MAP_FAILED);
+		for (int access = 0; access <= IBV_ACCESS_LOCAL_WRITE; access++) {
+			struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * PAGE, access);
+
+			CHECK(mr && !ibv_dereg_mr(mr));
+			errno = 0;
+			CHECK(!ibv_reg_mr(pd, memory, 2 * PAGE + 1, access) && errno == EFAULT);
+			CHECK(!ibv_reg_mr(pd, memory + 3 * PAGE, 1, access));
+		}
+		CHECK(!munmap(memory, 4 * PAGE));
+	}
+}
+
 /* No bytes can be reached by it, and no bytes need no key at all. */
 TEST(region_of_no_bytes)
 {
@@ -109,15 +133,18 @@ TEST(region_of_no_bytes)
 	struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 0,
 				       FULL_ACCESS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_MW_BIND);
 	struct ibv_mr *none = ibv_reg_mr(pair.server.pd, NULL, 0, FULL_ACCESS);
-	struct ibv_mw *mw = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = { .bind_info = { mr, 0, 1, IBV_ACCESS_REMOTE_READ } };
+	struct ibv_mw *mw = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr bind = { .opcode = IBV_WR_BIND_MW };
 
 	CHECK(mr && none && mw);
 	do_rdma(&pair.client, IBV_WR_RDMA_READ, 0, mr->rkey, 0);
 	do_rdma(&pair.client, IBV_WR_RDMA_WRITE, 0, 0x12345678, 0);
 	fail_rdma(&pair.client, IBV_WR_RDMA_WRITE, 0, mr->rkey, 1, SIMHCA_REASON_KEY_PAST_END);
 	pair = second_pair(&pair, pair.server.pd);
-	CHECK(!ibv_bind_mw(pair.server.qp, mw, &bind));
+	bind.bind_mw.mw = mw;
+	bind.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	bind.bind_mw.bind_info = (struct ibv_mw_bind_info){ mr, 0, 1, IBV_ACCESS_REMOTE_READ };
+	CHECK(!post_send(pair.server.qp, &bind));
 	expect_error(pair.server.cq, IBV_WC_MW_BIND_ERR, SIMHCA_REASON_KEY_PAST_END);
 	CHECK(!ibv_dereg_mr(mr) && !ibv_dereg_mr(none));
 }

@@ -263,6 +263,17 @@ FAILS(bind_mw_qp, "ibv_bind_mw", "a QP that binds nothing, as one of UD", EINVAL
 	return ibv_bind_mw(s->ud, s->mw, &bind);
 }
 
+FAILS(bind_mw_zero_based, "ibv_bind_mw", "IBV_ACCESS_ZERO_BASED, of the window or its region",
+      EINVAL, SAME)
+{
+	struct ibv_mw_bind bind = { .bind_info = { .mr = s->mr,
+						   .addr = (uintptr_t)s->pages,
+						   .length = 8,
+						   .mw_access_flags = IBV_ACCESS_ZERO_BASED } };
+
+	return ibv_bind_mw(s->qp, s->mw, &bind);
+}
+
 FAILS(alloc_dm_size, "ibv_alloc_dm", "larger than max_dm_size", EINVAL, EIO)
 {
 	struct ibv_alloc_dm_attr attr = { .length = UINT32_MAX };
@@ -316,7 +327,7 @@ FAILS(create_ah_port, "ibv_create_ah", "port_num = 2", EINVAL, EIO)
 	return no(ibv_create_ah(s->pd, &attr));
 }
 
-FAILS(create_ah_sgid, "ibv_create_ah", "an empty entry of the GID table", EINVAL, EIO)
+FAILS(create_ah_sgid, "ibv_create_ah", "an empty entry of the GID table", ENODATA, EIO)
 {
 	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1, .grh.sgid_index = 7 };
 
@@ -579,6 +590,21 @@ FAILS(modify_qp_missing, "ibv_modify_qp", "an attribute is missing, or one too m
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
 	return ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_PORT);
+}
+
+FAILS(modify_qp_bit, "ibv_modify_qp", "unknown bits of attr_mask", EOPNOTSUPP, EIO)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	return ibv_modify_qp(s->idle, &attr, IBV_QP_STATE | 1 << 21);
+}
+
+FAILS(query_qp_bit, "ibv_query_qp", "attr_mask has IBV_QP_RATE_LIMIT or more", EOPNOTSUPP, SAME)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(s->idle, &attr, IBV_QP_RATE_LIMIT, &init);
 }
 
 FAILS(modify_qp_handle, "ibv_modify_qp", "its handle is unknown", ENOENT, EIO)

@@ -206,10 +206,10 @@ class Model:
             return errno.EINVAL
         if access & REMOTE_CHANGE and not access & LOCAL_WRITE:
             return errno.EINVAL
-        if length and (address + length > TOP or start + length > TOP):
+        if length and (address + length >= TOP or start + length > TOP):
             return errno.EINVAL
         memory = self._memory_of(address)
-        if length and (not memory or not memory.is_mapped(address, length, access & LOCAL_WRITE)):
+        if length and (not memory or not memory.is_mapped(address, length, access & (LOCAL_WRITE | MW_BIND))):
             return errno.EFAULT
         return 0
 
@@ -520,6 +520,8 @@ class Model:
         if one and window.pd != region.pd:
             return errno.EPERM  # libibverbs looks at this one first
         if work.access & ~(RIGHTS | ZERO_BASED):
+            return errno.EINVAL
+        if one and (work.access | (region.access if region.kind == 'region' else 0)) & ZERO_BASED:
             return errno.EINVAL
         return 0
 

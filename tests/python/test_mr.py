@@ -76,6 +76,17 @@ def test_read_only_memory(pd, memory):
     MR(pd, 2 * PAGE, 0, address=pages.addr).close()
 
 
+def test_read_only_memory_and_windows(pd, memory):
+    """A window can grant what its region does not use: the kernel wants writable memory for MW_BIND, too."""
+    pages = memory(PAGE, PROT_READ)
+    with refused(errno.EFAULT):
+        MR(pd, PAGE, e.IBV_ACCESS_MW_BIND, address=pages.addr)
+    region = MR(pd, PAGE, REMOTE_READ, address=pages.addr)
+    with refused(errno.EFAULT):
+        region.rereg(CHANGE_ACCESS, access=REMOTE_READ | e.IBV_ACCESS_MW_BIND)
+    region.close()
+
+
 def test_memory_without_access(pd, memory):
     """Memory that the process itself may not touch cannot be registered."""
     pages = memory(PAGE, mem_alloc.PROT_NONE_)
@@ -85,8 +96,9 @@ def test_memory_without_access(pd, memory):
 
 def test_wrap(pd):
     """A range that passes the end of the address space is refused, not taken modulo 2^64."""
-    with refused(errno.EINVAL):
-        MR(pd, 2 * PAGE, FULL, address=(1 << 64) - PAGE)
+    for length in (2 * PAGE, PAGE):  # the last byte is not to be had either, as in the kernel
+        with refused(errno.EINVAL):
+            MR(pd, length, FULL, address=(1 << 64) - PAGE)
     with refused(errno.EINVAL):
         MR(pd, (1 << 64) - 1, FULL, address=PAGE * 16)
 

@@ -169,6 +169,18 @@ def test_too_many_sges(shared):
     assert poll_ok(one.home.rcq).byte_len == most
 
 
+def test_resize_below_the_limit(shared):
+    """While a limit of more is set; a new limit in the same call does not help."""
+    one = shared(max_wr=50, limit=20)
+    for attr, mask in ((SrqAttr(max_wr=19), e.IBV_SRQ_MAX_WR),
+                       (SrqAttr(max_wr=19, srq_limit=2), e.IBV_SRQ_MAX_WR | e.IBV_SRQ_LIMIT)):
+        with refused(errno.EINVAL):
+            one.srq.modify(attr, mask)
+    assert (one.srq.query().max_wr, one.srq.query().srq_limit) == (50, 20)
+    one.srq.modify(SrqAttr(max_wr=20), e.IBV_SRQ_MAX_WR)
+    assert one.srq.query().srq_limit == 20
+
+
 def test_pd_of_the_srq(shared, keep):
     """Its buffers belong to the SRQ's PD, whatever PD the QP has."""
     one = shared()

@@ -311,17 +311,29 @@ def test_type2_same_queue_in_order(ends, window):
     poll_nothing(server.scq)
 
 
-@TYPES
 @OPCODES
-def test_zero_based(ends, window, mw_type, opcode):
+def test_zero_based(ends, window, opcode):
     """A zero-based window counts from 0, wherever it lies; a byte before and after it is refused."""
     client, server = ends()
-    bound = window(server, mw_type).bind(PAGE - 24, 48, REMOTE | ZERO_BASED)
+    bound = window(server, TYPE_2).bind(PAGE - 24, 48, REMOTE | ZERO_BASED)
     server.region.write(bytes(8), PAGE - 24 + 40)
     client.send(opcode, client.region.sge(0, 8), to=bound.at(40), compare_add=0, swap=1)
     poll_ok(client.scq)
     refused_at_peer(client, server, (41 if opcode in (WRITE, READ) else 48, bound.key),
                     'KEY_PAST_END', opcode)
+
+
+def test_zero_based_and_type1(ends, window):
+    """A window of type 1 has addresses, and its region too: ibv_bind_mw() refuses others, as with mlx5."""
+    server = ends()[1]
+    bound = window(server, TYPE_1)
+    key = bound.mw.rkey
+    with refused(errno.EINVAL):
+        bound.post(access=REMOTE | ZERO_BASED)
+    region = server.new_region(PAGE, FULL | MW_BIND | ZERO_BASED)
+    with refused(errno.EINVAL):
+        bound.post(region=region, address=0)
+    assert bound.mw.rkey == key
 
 
 @TYPES
