@@ -302,230 +302,227 @@ static const struct advice *by_name(const struct named_advice *advices, size_t c
 			"RDMA_CM_EVENT_DISCONNECTED."                                              \
 	}
 
+static const struct named_advice sleeps[] = {
+	{ "not_armed",
+	  { "",
+	    "ibv_req_notify_cq() was not called after the last event, or before the CQ was "
+	    "polled empty.",
+	    "After each event arm the CQ, and only then poll it until it is empty." } },
+	{ "not_solicited",
+	  { "IBTA vol. 1, 11.4.2.2",
+	    "ibv_req_notify_cq(cq, 1) is for messages that their sender marks, and the "
+	    "peer "
+	    "does not mark its own.",
+	    "Have the peer send with IBV_SEND_SOLICITED, or arm for all completions: "
+	    "ibv_req_notify_cq(cq, 0)." } },
+	{ "never_armed",
+	  { "ibv_get_cq_event(3)",
+	    "ibv_req_notify_cq() was not called: a channel has events of CQs that are "
+	    "armed.",
+	    "Arm the CQ once it is created, and again after each event, before it is "
+	    "polled until it is empty." } },
+	{ "no_channel",
+	  { "ibv_create_cq(3)",
+	    "The argument `channel` of ibv_create_cq() is NULL, or the program waits at a "
+	    "channel that another CQ was meant for.",
+	    "Give each CQ whose events are waited for its channel when it is created." } },
+	{ "not_signaled",
+	  { "ibv_post_send(3)",
+	    "IBV_SEND_SIGNALED is not in send_flags, and the QP was created with "
+	    "sq_sig_all 0.",
+	    "Set it in the last of the work requests that are waited for; or sq_sig_all, "
+	    "for a completion of each." } },
+	{ "no_receive",
+	  { "IBTA vol. 1, 9.7.5",
+	    "The peer has used up its receives, or posts them later; rnr_retry 7 has the "
+	    "sender try for ever.",
+	    "Have the peer post a receive again for each that is used. With rnr_retry "
+	    "below 7 the send fails, and its program learns of it." } },
+	{ "in_sqd",
+	  { "IBTA vol. 1, 10.3.1.5",
+	    "A QP in SQD ends what is under way, and begins nothing that is posted.",
+	    "Once IBV_EVENT_SQ_DRAINED has come, and the QP was changed, move it back to "
+	    "RTS; "
+	    "what was posted begins then." } },
+	{ "lock_held",
+	  { "ibv_wr_post(3), ibv_create_cq_ex(3)",
+	    "The path that fails, or finds nothing to do, returns before it has ended what "
+	    "it began.",
+	    "Call ibv_wr_complete() or ibv_wr_abort() after each ibv_wr_start(), and "
+	    "ibv_end_poll() after each ibv_start_poll() that returned 0." } },
+	{ "nothing_posted",
+	  { "ibv_post_recv(3), ibv_post_send(3)",
+	    "No receive was posted, or none again after the last one was used; or "
+	    "ibv_wr_complete() was not called after ibv_wr_start().",
+	    "Post a receive before each message that is waited for, and look at what the "
+	    "post returns." } },
+	{ "sends_dropped",
+	  { "IBTA vol. 1, 10.3.1.1",
+	    "RESET drops what is posted, and what has completed and was not polled.",
+	    "Poll the completions first. Move the QP to ERR to end what is under way: each "
+	    "request then completes, with WR_FLUSH_ERR. Then move it to RESET." } },
+	{ "qp_destroyed",
+	  { "ibv_destroy_qp(3)",
+	    "The completions of a QP go with it, those that are in the CQ already, too.",
+	    "Poll the completions of all that was posted, and destroy the QP then. Move it "
+	    "to "
+	    "ERR first to end what is under way: each request then completes, with "
+	    "WR_FLUSH_ERR." } },
+	{ "wrong_cq",
+	  { "ibv_create_qp(3)",
+	    "Sends complete in send_cq, receives in recv_cq, and these are two CQs here.",
+	    "Poll the CQ that the QP was given for that queue, or give it one for "
+	    "both." } },
+	{ "armed_late",
+	  { "IBTA vol. 1, 11.4.2.2",
+	    "The CQ was not polled until it was empty after it was armed; one completion "
+	    "was polled for each event, but an event can stand for many.",
+	    "Arm, then poll until the CQ is empty, and only then wait. (Some NICs raise an "
+	    "event for what is left: `simhca run --event-at-arm` does, too.)" } },
+	{ "event_unread",
+	  { "epoll(7)",
+	    "The channel is watched edge-triggered (EPOLLET), and not all of its events "
+	    "were read; or no thread waits at the channel at all.",
+	    "Call ibv_get_cq_event() until it says EAGAIN, on a descriptor with "
+	    "O_NONBLOCK, "
+	    "or watch it level-triggered." } },
+	{ "plain_write",
+	  { "IBTA vol. 1, 9.4.3",
+	    "An RDMA WRITE without immediate data, an RDMA READ and an atomic take no "
+	    "receive, and give the program whose memory it is no completion.",
+	    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
+	    "access; each takes a receive. If other messages are to come, all is well." } },
+	{ "peer_gone", LEFT_A_CHILD },
+	{ "no_peer",
+	  { "IBTA vol. 1, 9.7.1",
+	    "The peer's program has ended, or has destroyed its QP. A receive completes by "
+	    "a "
+	    "message only, and nobody tells the other end of a connection.",
+	    "Have the ends say good-bye, or notice a peer that has gone by the end of the "
+	    "socket that they met by, RDMA_CM_EVENT_DISCONNECTED, or a send now and "
+	    "then." } },
+	{ "peer_in_error",
+	  { "IBTA vol. 1, 9.7.1",
+	    "Nobody tells the other end of a connection that a QP has failed. With rdma_cm "
+	    "a peer that disconnects is an event, which is to be fetched.",
+	    "Fetch RDMA_CM_EVENT_DISCONNECTED while completions are waited for, and answer "
+	    "it by rdma_disconnect(), which flushes the receives. Without rdma_cm have the "
+	    "peer say by its socket that it has failed." } },
+	{ "unanswered",
+	  { "IBTA vol. 1, 12.9.8",
+	    "The thread that should fetch the events of the channel waits for something "
+	    "else, or the event leads to no call; who has asked waits for a minute and "
+	    "more, and then gets RDMA_CM_EVENT_UNREACHABLE.",
+	    "Fetch events in a thread of their own, and answer each CONNECT_REQUEST by "
+	    "rdma_accept() or rdma_reject() of the id that the event brings." } },
+	{ "not_sent",
+	  { "",
+	    "This host has no route to the peer, its interface is down, or a firewall "
+	    "forbids UDP to port 4791.",
+	    "`ip route get ADDRESS` has to name a route; `simhca explain` with the error "
+	    "has more." } },
+	{ "accept_unanswered",
+	  { "IBTA vol. 1, 12.9.8",
+	    "Nobody fetches the events of the channel after rdma_connect(), or of this "
+	    "id's "
+	    "channel: the QP is not in RTS, and the peer waits for "
+	    "RDMA_CM_EVENT_ESTABLISHED.",
+	    "Call rdma_get_cm_event() until it brings RDMA_CM_EVENT_ESTABLISHED, and send "
+	    "only then." } },
+	{ "end_unanswered",
+	  { "IBTA vol. 1, 12.9.9",
+	    "Nobody fetches the events of the channel, or what handles "
+	    "RDMA_CM_EVENT_DISCONNECTED leaves the connection as it is. The peer's own "
+	    "event comes a minute later then.",
+	    "Answer RDMA_CM_EVENT_DISCONNECTED by rdma_disconnect(), and destroy the QP "
+	    "and the id once what it flushes is polled." } },
+	{ "polls_none",
+	  { "ibv_poll_cq(3)",
+	    "num_entries was not set, or is what is left of an array that is full: such a "
+	    "call takes no completion, and returns 0.",
+	    "Call ibv_poll_cq() with the room that wc has, which is 1 at least." } },
+	{ "not_acknowledged",
+	  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
+	    "An event was got, and the path that handles it returns before it is "
+	    "acknowledged.",
+	    "Acknowledge each event before what it is of is destroyed: "
+	    "ibv_ack_cq_events(), ibv_ack_async_event(), rdma_ack_cm_event()." } },
+};
+
 const struct advice *advice_on_sleep(const char *how)
 {
-	static const struct named_advice advices[] = {
-		{ "not_armed",
-		  { "",
-		    "ibv_req_notify_cq() was not called after the last event, or before the CQ was "
-		    "polled empty.",
-		    "After each event arm the CQ, and only then poll it until it is empty." } },
-		{ "not_solicited",
-		  { "IBTA vol. 1, 11.4.2.2",
-		    "ibv_req_notify_cq(cq, 1) is for messages that their sender marks, and the "
-		    "peer "
-		    "does not mark its own.",
-		    "Have the peer send with IBV_SEND_SOLICITED, or arm for all completions: "
-		    "ibv_req_notify_cq(cq, 0)." } },
-		{ "never_armed",
-		  { "ibv_get_cq_event(3)",
-		    "ibv_req_notify_cq() was not called: a channel has events of CQs that are "
-		    "armed.",
-		    "Arm the CQ once it is created, and again after each event, before it is "
-		    "polled until it is empty." } },
-		{ "no_channel",
-		  { "ibv_create_cq(3)",
-		    "The argument `channel` of ibv_create_cq() is NULL, or the program waits at a "
-		    "channel that another CQ was meant for.",
-		    "Give each CQ whose events are waited for its channel when it is created." } },
-		{ "not_signaled",
-		  { "ibv_post_send(3)",
-		    "IBV_SEND_SIGNALED is not in send_flags, and the QP was created with "
-		    "sq_sig_all 0.",
-		    "Set it in the last of the work requests that are waited for; or sq_sig_all, "
-		    "for a completion of each." } },
-		{ "no_receive",
-		  { "IBTA vol. 1, 9.7.5",
-		    "The peer has used up its receives, or posts them later; rnr_retry 7 has the "
-		    "sender try for ever.",
-		    "Have the peer post a receive again for each that is used. With rnr_retry "
-		    "below 7 the send fails, and its program learns of it." } },
-		{ "in_sqd",
-		  { "IBTA vol. 1, 10.3.1.5",
-		    "A QP in SQD ends what is under way, and begins nothing that is posted.",
-		    "Once IBV_EVENT_SQ_DRAINED has come, and the QP was changed, move it back to "
-		    "RTS; "
-		    "what was posted begins then." } },
-		{ "lock_held",
-		  { "ibv_wr_post(3), ibv_create_cq_ex(3)",
-		    "The path that fails, or finds nothing to do, returns before it has ended what "
-		    "it began.",
-		    "Call ibv_wr_complete() or ibv_wr_abort() after each ibv_wr_start(), and "
-		    "ibv_end_poll() after each ibv_start_poll() that returned 0." } },
-		{ "nothing_posted",
-		  { "ibv_post_recv(3), ibv_post_send(3)",
-		    "No receive was posted, or none again after the last one was used; or "
-		    "ibv_wr_complete() was not called after ibv_wr_start().",
-		    "Post a receive before each message that is waited for, and look at what the "
-		    "post returns." } },
-		{ "sends_dropped",
-		  { "IBTA vol. 1, 10.3.1.1",
-		    "RESET drops what is posted, and what has completed and was not polled.",
-		    "Poll the completions first. Move the QP to ERR to end what is under way: each "
-		    "request then completes, with WR_FLUSH_ERR. Then move it to RESET." } },
-		{ "qp_destroyed",
-		  { "ibv_destroy_qp(3)",
-		    "The completions of a QP go with it, those that are in the CQ already, too.",
-		    "Poll the completions of all that was posted, and destroy the QP then. Move it "
-		    "to "
-		    "ERR first to end what is under way: each request then completes, with "
-		    "WR_FLUSH_ERR." } },
-		{ "wrong_cq",
-		  { "ibv_create_qp(3)",
-		    "Sends complete in send_cq, receives in recv_cq, and these are two CQs here.",
-		    "Poll the CQ that the QP was given for that queue, or give it one for "
-		    "both." } },
-		{ "armed_late",
-		  { "IBTA vol. 1, 11.4.2.2",
-		    "The CQ was not polled until it was empty after it was armed; one completion "
-		    "was polled for each event, but an event can stand for many.",
-		    "Arm, then poll until the CQ is empty, and only then wait. (Some NICs raise an "
-		    "event for what is left: `simhca run --event-at-arm` does, too.)" } },
-		{ "event_unread",
-		  { "epoll(7)",
-		    "The channel is watched edge-triggered (EPOLLET), and not all of its events "
-		    "were read; or no thread waits at the channel at all.",
-		    "Call ibv_get_cq_event() until it says EAGAIN, on a descriptor with "
-		    "O_NONBLOCK, "
-		    "or watch it level-triggered." } },
-		{ "plain_write",
-		  { "IBTA vol. 1, 9.4.3",
-		    "An RDMA WRITE without immediate data, an RDMA READ and an atomic take no "
-		    "receive, and give the program whose memory it is no completion.",
-		    "Have the peer use IBV_WR_RDMA_WRITE_WITH_IMM, or post a SEND after its last "
-		    "access; each takes a receive. If other messages are to come, all is well." } },
-		{ "peer_gone", LEFT_A_CHILD },
-		{ "no_peer",
-		  { "IBTA vol. 1, 9.7.1",
-		    "The peer's program has ended, or has destroyed its QP. A receive completes by "
-		    "a "
-		    "message only, and nobody tells the other end of a connection.",
-		    "Have the ends say good-bye, or notice a peer that has gone by the end of the "
-		    "socket that they met by, RDMA_CM_EVENT_DISCONNECTED, or a send now and "
-		    "then." } },
-		{ "peer_in_error",
-		  { "IBTA vol. 1, 9.7.1",
-		    "Nobody tells the other end of a connection that a QP has failed. With rdma_cm "
-		    "a peer that disconnects is an event, which is to be fetched.",
-		    "Fetch RDMA_CM_EVENT_DISCONNECTED while completions are waited for, and answer "
-		    "it by rdma_disconnect(), which flushes the receives. Without rdma_cm have the "
-		    "peer say by its socket that it has failed." } },
-		{ "unanswered",
-		  { "IBTA vol. 1, 12.9.8",
-		    "The thread that should fetch the events of the channel waits for something "
-		    "else, or the event leads to no call; who has asked waits for a minute and "
-		    "more, and then gets RDMA_CM_EVENT_UNREACHABLE.",
-		    "Fetch events in a thread of their own, and answer each CONNECT_REQUEST by "
-		    "rdma_accept() or rdma_reject() of the id that the event brings." } },
-		{ "not_sent",
-		  { "",
-		    "This host has no route to the peer, its interface is down, or a firewall "
-		    "forbids UDP to port 4791.",
-		    "`ip route get ADDRESS` has to name a route; `simhca explain` with the error "
-		    "has more." } },
-		{ "accept_unanswered",
-		  { "IBTA vol. 1, 12.9.8",
-		    "Nobody fetches the events of the channel after rdma_connect(), or of this "
-		    "id's "
-		    "channel: the QP is not in RTS, and the peer waits for "
-		    "RDMA_CM_EVENT_ESTABLISHED.",
-		    "Call rdma_get_cm_event() until it brings RDMA_CM_EVENT_ESTABLISHED, and send "
-		    "only then." } },
-		{ "end_unanswered",
-		  { "IBTA vol. 1, 12.9.9",
-		    "Nobody fetches the events of the channel, or what handles "
-		    "RDMA_CM_EVENT_DISCONNECTED leaves the connection as it is. The peer's own "
-		    "event comes a minute later then.",
-		    "Answer RDMA_CM_EVENT_DISCONNECTED by rdma_disconnect(), and destroy the QP "
-		    "and the id once what it flushes is polled." } },
-		{ "polls_none",
-		  { "ibv_poll_cq(3)",
-		    "num_entries was not set, or is what is left of an array that is full: such a "
-		    "call takes no completion, and returns 0.",
-		    "Call ibv_poll_cq() with the room that wc has, which is 1 at least." } },
-		{ "not_acknowledged",
-		  { "ibv_get_cq_event(3), ibv_get_async_event(3), rdma_get_cm_event(3)",
-		    "An event was got, and the path that handles it returns before it is "
-		    "acknowledged.",
-		    "Acknowledge each event before what it is of is destroyed: "
-		    "ibv_ack_cq_events(), ibv_ack_async_event(), rdma_ack_cm_event()." } },
-	};
-
-	return BY_NAME(advices, how);
+	return BY_NAME(sleeps, how);
 }
 
 #define TIME_OUT "IBTA vol. 1, 9.7.6"
 #define GROUPS "IBTA vol. 1, 10.5"
 
+static const struct named_advice obstacles[] = {
+	{ "no_port",
+	  { TIME_OUT,
+	    "The GID, or LID, was not exchanged, is another port's, or of a program on "
+	    "another daemon.",
+	    "Give dgid, or dlid, what the peer's own ibv_query_gid(), or ibv_query_port(), "
+	    "says; `simhca status` shows the addresses of this daemon." } },
+	{ "lid_reversed",
+	  { TIME_OUT, "The LID was converted by one end alone, or twice.",
+	    "Convert it once with htons() and once with ntohs(), or not at all." } },
+	{ "port_down",
+	  { TIME_OUT, "A rule of `simhca inject`, or the device's network interface, took it down.",
+	    "`simhca status` shows the ports; wait for IBV_EVENT_PORT_ACTIVE." } },
+	{ "no_qp",
+	  { TIME_OUT,
+	    "The peer has destroyed its QP, or has ended; or the number is not what its "
+	    "qp_num says.",
+	    "See how the peer ended; and compare the number with the peer's qp_num "
+	    "(`simhca qp` lists those that there are)." } },
+	{ "other_type",
+	  { TIME_OUT,
+	    "The number is that of another QP of the peer's, or the ends give "
+	    "ibv_create_qp() different types.",
+	    "Compare the number and qp_type of both ends." } },
+	{ "not_ready",
+	  { TIME_OUT,
+	    "The peer learned this end's number later than it was sent to, or has taken "
+	    "its QP to RESET.",
+	    "Have the peer tell when its QP is in RTR, and send only then." } },
+	{ "in_error",
+	  { TIME_OUT,
+	    "The peer's QP has failed, or its program took it to ERR, as "
+	    "rdma_disconnect() does.",
+	    "Look at what failed at the peer first. After that both ends have to connect "
+	    "anew, from RESET." } },
+	{ "not_told",
+	  { TIME_OUT,
+	    "The peer went to RTR before it got this end's number, or does not read it "
+	    "from where it is written.",
+	    "Exchange both numbers first, and have each end go to RTR with the "
+	    "other's." } },
+	{ "connected_elsewhere",
+	  { TIME_OUT, "Two QPs were given the number of one; a connected QP hears one peer only.",
+	    "Have the peer create a QP for each that connects to it." } },
+	{ "other_source",
+	  { TIME_OUT, "The peer was told the GID of another index than sgid_index of this QP.",
+	    "Query and send the GID of the index that the QP uses, at both ends." } },
+	{ "orphaned", LEFT_A_CHILD },
+	{ "no_group_qpn",
+	  { GROUPS, "wr.ud.remote_qpn is the number of a receiver.",
+	    "Send with remote_qpn 0xffffff to a group." } },
+	{ "no_group_gid",
+	  { GROUPS, "The address handle is the one of a port.",
+	    "Make one with the group's GID as dgid, or send to the receiver's own QP "
+	    "number." } },
+	{ "not_joined",
+	  { GROUPS,
+	    "No receiver has called ibv_attach_mcast() yet, or it did so with another "
+	    "GID; rdma_join_multicast() attaches the QP that the id has then.",
+	    "Attach each receiver's QP before the first datagram is sent, with the GID "
+	    "that the sender's address handle has." } },
+};
+
 const struct advice *advice_on_obstacle(const char *obstacle)
 {
-	static const struct named_advice advices[] = {
-		{ "no_port",
-		  { TIME_OUT,
-		    "The GID, or LID, was not exchanged, is another port's, or of a program on "
-		    "another daemon.",
-		    "Give dgid, or dlid, what the peer's own ibv_query_gid(), or ibv_query_port(), "
-		    "says; `simhca status` shows the addresses of this daemon." } },
-		{ "lid_reversed",
-		  { TIME_OUT, "The LID was converted by one end alone, or twice.",
-		    "Convert it once with htons() and once with ntohs(), or not at all." } },
-		{ "port_down",
-		  { TIME_OUT,
-		    "A rule of `simhca inject`, or the device's network interface, took it down.",
-		    "`simhca status` shows the ports; wait for IBV_EVENT_PORT_ACTIVE." } },
-		{ "no_qp",
-		  { TIME_OUT,
-		    "The peer has destroyed its QP, or has ended; or the number is not what its "
-		    "qp_num says.",
-		    "See how the peer ended; and compare the number with the peer's qp_num "
-		    "(`simhca qp` lists those that there are)." } },
-		{ "other_type",
-		  { TIME_OUT,
-		    "The number is that of another QP of the peer's, or the ends give "
-		    "ibv_create_qp() different types.",
-		    "Compare the number and qp_type of both ends." } },
-		{ "not_ready",
-		  { TIME_OUT,
-		    "The peer learned this end's number later than it was sent to, or has taken "
-		    "its QP to RESET.",
-		    "Have the peer tell when its QP is in RTR, and send only then." } },
-		{ "in_error",
-		  { TIME_OUT,
-		    "The peer's QP has failed, or its program took it to ERR, as "
-		    "rdma_disconnect() does.",
-		    "Look at what failed at the peer first. After that both ends have to connect "
-		    "anew, from RESET." } },
-		{ "not_told",
-		  { TIME_OUT,
-		    "The peer went to RTR before it got this end's number, or does not read it "
-		    "from where it is written.",
-		    "Exchange both numbers first, and have each end go to RTR with the "
-		    "other's." } },
-		{ "connected_elsewhere",
-		  { TIME_OUT,
-		    "Two QPs were given the number of one; a connected QP hears one peer only.",
-		    "Have the peer create a QP for each that connects to it." } },
-		{ "other_source",
-		  { TIME_OUT,
-		    "The peer was told the GID of another index than sgid_index of this QP.",
-		    "Query and send the GID of the index that the QP uses, at both ends." } },
-		{ "orphaned", LEFT_A_CHILD },
-		{ "no_group_qpn",
-		  { GROUPS, "wr.ud.remote_qpn is the number of a receiver.",
-		    "Send with remote_qpn 0xffffff to a group." } },
-		{ "no_group_gid",
-		  { GROUPS, "The address handle is the one of a port.",
-		    "Make one with the group's GID as dgid, or send to the receiver's own QP "
-		    "number." } },
-		{ "not_joined",
-		  { GROUPS,
-		    "No receiver has called ibv_attach_mcast() yet, or it did so with another "
-		    "GID; rdma_join_multicast() attaches the QP that the id has then.",
-		    "Attach each receiver's QP before the first datagram is sent, with the GID "
-		    "that the sender's address handle has." } },
-	};
-
-	return BY_NAME(advices, obstacle);
+	return BY_NAME(obstacles, obstacle);
 }
 
 #define EVENTS "IBTA vol. 1, 11.6.3"
@@ -538,85 +535,80 @@ const struct advice *advice_on_obstacle(const char *obstacle)
 			"Look for writes past a buffer's end, with valgrind or AddressSanitizer."  \
 	}
 
+static const struct named_advice events[] = {
+	{ "CQ_ERR",
+	  { EVENTS ".2",
+	    "The CQ is smaller than what its QPs may have posted, or is not polled often.",
+	    "Make it as large as all their send and receive queues together." } },
+	{ "QP_FATAL", OVERWRITTEN },
+	{ "SRQ_ERR", OVERWRITTEN },
+	{ "WQ_FATAL", OVERWRITTEN },
+	{ "QP_REQ_ERR",
+	  { EVENTS ".2", "The peer's request does not suit this QP's attributes.",
+	    "Look at what the peer's completion says." } },
+	{ "QP_ACCESS_ERR",
+	  { EVENTS ".2", "The peer's key, address or length is wrong, or rights are missing.",
+	    "Look at what the peer's completion says." } },
+	{ "PATH_MIG_ERR",
+	  { "IBTA vol. 1, 17.2.8",
+	    "This device has no path migration: a rule of `simhca inject` has raised it.",
+	    "Take it as a connection that goes on by its first path." } },
+	{ "DEVICE_FATAL",
+	  { EVENTS ".4", "A device was reset, or lost; here by a rule of `simhca inject`.",
+	    "Close all that was made of it, and open it anew." } },
+	{ "PORT_ERR",
+	  { EVENTS ".4",
+	    "The network interface of the device went down, or a rule of `simhca inject` "
+	    "took it down.",
+	    "Wait for IBV_EVENT_PORT_ACTIVE; connections stand it if their retries "
+	    "last." } },
+};
+
 const struct advice *advice_on_event(const char *name)
 {
-	static const struct named_advice advices[] = {
-		{ "CQ_ERR",
-		  { EVENTS ".2",
-		    "The CQ is smaller than what its QPs may have posted, or is not polled often.",
-		    "Make it as large as all their send and receive queues together." } },
-		{ "QP_FATAL", OVERWRITTEN },
-		{ "SRQ_ERR", OVERWRITTEN },
-		{ "WQ_FATAL", OVERWRITTEN },
-		{ "QP_REQ_ERR",
-		  { EVENTS ".2", "The peer's request does not suit this QP's attributes.",
-		    "Look at what the peer's completion says." } },
-		{ "QP_ACCESS_ERR",
-		  { EVENTS ".2",
-		    "The peer's key, address or length is wrong, or rights are missing.",
-		    "Look at what the peer's completion says." } },
-		{ "PATH_MIG_ERR",
-		  { "IBTA vol. 1, 17.2.8",
-		    "This device has no path migration: a rule of `simhca inject` has raised it.",
-		    "Take it as a connection that goes on by its first path." } },
-		{ "DEVICE_FATAL",
-		  { EVENTS ".4", "A device was reset, or lost; here by a rule of `simhca inject`.",
-		    "Close all that was made of it, and open it anew." } },
-		{ "PORT_ERR",
-		  { EVENTS ".4",
-		    "The network interface of the device went down, or a rule of `simhca inject` "
-		    "took it down.",
-		    "Wait for IBV_EVENT_PORT_ACTIVE; connections stand it if their retries "
-		    "last." } },
-	};
-
-	return BY_NAME(advices, name);
+	return BY_NAME(events, name);
 }
 
 #define CM_REQ "IBTA vol. 1, 12.6"
+static const struct named_advice connections[] = {
+	{ "nobody_listens",
+	  { CM_REQ ".7",
+	    "The server listens later, at another port or port space, or by another "
+	    "daemon.",
+	    "Compare the address and port with the listeners; `simhca cm` shows all "
+	    "ids." } },
+	{ "rejected",
+	  { CM_REQ ".7",
+	    "The peer's program called rdma_reject(), or destroyed the id before it "
+	    "accepted.",
+	    "Look at the private data that came with it, and at what the peer logs." } },
+	{ "too_late",
+	  { CM_REQ ".7",
+	    "The peer had a time limit for the next step, or destroyed its id while it "
+	    "waited: who should have called rdma_accept() was busy, or stopped.",
+	    "Fetch the events of the channel in time, in a thread of its own if need "
+	    "be." } },
+	{ "no_answer",
+	  { CM_REQ ".5", "The peer's program does not fetch its events, or there is no way to it.",
+	    "See what the peer's threads wait for; between hosts try `ping` and a look at "
+	    "`simhca wire`." } },
+	{ "not_sent",
+	  { "", "This host has no route to that address, or a firewall of its own in the way.",
+	    "`ip route get ADDRESS` has to name a route, and UDP to port 4791 has to "
+	    "pass." } },
+	{ "no_device",
+	  { "", "The address is not one of a network interface that a device here stands on.",
+	    "Use an address that `simhca status` shows, or have a device stand on that "
+	    "interface: `simhca run --netdev NAME`." } },
+	{ "backlog_full",
+	  { "", "The server accepts more slowly than clients come, or its backlog is small.",
+	    "Give rdma_listen() a larger one, and fetch CONNECT_REQUEST events in "
+	    "time." } },
+};
+
 const struct advice *advice_on_connection(const char *how)
 {
-	static const struct named_advice advices[] = {
-		{ "nobody_listens",
-		  { CM_REQ ".7",
-		    "The server listens later, at another port or port space, or by another "
-		    "daemon.",
-		    "Compare the address and port with the listeners; `simhca cm` shows all "
-		    "ids." } },
-		{ "rejected",
-		  { CM_REQ ".7",
-		    "The peer's program called rdma_reject(), or destroyed the id before it "
-		    "accepted.",
-		    "Look at the private data that came with it, and at what the peer logs." } },
-		{ "too_late",
-		  { CM_REQ ".7",
-		    "The peer had a time limit for the next step, or destroyed its id while it "
-		    "waited: who should have called rdma_accept() was busy, or stopped.",
-		    "Fetch the events of the channel in time, in a thread of its own if need "
-		    "be." } },
-		{ "no_answer",
-		  { CM_REQ ".5",
-		    "The peer's program does not fetch its events, or there is no way to it.",
-		    "See what the peer's threads wait for; between hosts try `ping` and a look at "
-		    "`simhca wire`." } },
-		{ "not_sent",
-		  { "",
-		    "This host has no route to that address, or a firewall of its own in the way.",
-		    "`ip route get ADDRESS` has to name a route, and UDP to port 4791 has to "
-		    "pass." } },
-		{ "no_device",
-		  { "",
-		    "The address is not one of a network interface that a device here stands on.",
-		    "Use an address that `simhca status` shows, or have a device stand on that "
-		    "interface: `simhca run --netdev NAME`." } },
-		{ "backlog_full",
-		  { "",
-		    "The server accepts more slowly than clients come, or its backlog is small.",
-		    "Give rdma_listen() a larger one, and fetch CONNECT_REQUEST events in "
-		    "time." } },
-	};
-
-	return BY_NAME(advices, how);
+	return BY_NAME(connections, how);
 }
 
 static const struct status_advice statuses[] = {

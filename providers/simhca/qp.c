@@ -181,42 +181,47 @@ static int check(struct ibv_context *context, const struct ibv_qp_init_attr_ex *
 	return err;
 }
 
-static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
-			     uint32_t flags)
+static struct simhca_create_qp_req
+qp_request(const struct shca_context *ctx, const struct ibv_qp_init_attr_ex *attr, uint32_t flags)
 {
-	struct shca_context *ctx = to_sctx(context);
 	struct simhca_create_qp_req req = {
 		.type = (uint32_t)attr->qp_type,
 		.pd = attr->pd->handle,
+		.send_cq = attr->send_cq->handle,
 		.max_send_wr = attr->cap.max_send_wr,
-		.max_recv_wr = attr->cap.max_recv_wr,
 		.max_send_sge = attr->cap.max_send_sge,
-		.max_recv_sge = attr->cap.max_recv_sge,
 		.max_inline = attr->cap.max_inline_data,
 		.sq_sig_all = !!attr->sq_sig_all,
 		.slot_data =
 			!ctx->no_slot_data && !(flags & SIMHCADV_QP_CREATE_DISABLE_SCATTER_TO_CQE),
 		.no_fastpath = ctx->no_fastpath || (flags & SIMHCADV_QP_CREATE_DISABLE_FAST_PATH),
 	};
-	struct simhca_create_qp_reply reply;
-	struct shca_qp *qp;
-	int err = 0;
 
-	err = check(context, attr);
-	if (err)
-		return shca_null(err);
-	req.send_cq = attr->send_cq->handle;
-	if (attr->qp_type == IBV_QPT_XRC_SEND) /* which says nothing of receives */
-		req.max_recv_wr = req.max_recv_sge = 0;
-	else
-		req.recv_cq = attr->recv_cq->handle;
-	if (attr->srq && attr->qp_type != IBV_QPT_XRC_SEND) {
-		req.has_srq = 1;
-		req.srq = attr->srq->handle;
-	}
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
 		req.strip_cvlan = !!(attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING);
+	if (attr->qp_type == IBV_QPT_XRC_SEND) /* what is said of receives does not count */
+		return req;
+	req.recv_cq = attr->recv_cq->handle;
+	req.max_recv_wr = attr->cap.max_recv_wr;
+	req.max_recv_sge = attr->cap.max_recv_sge;
+	req.has_srq = !!attr->srq;
+	if (attr->srq)
+		req.srq = attr->srq->handle;
+	return req;
+}
 
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+			     uint32_t flags)
+{
+	struct shca_context *ctx = to_sctx(context);
+	struct simhca_create_qp_req req;
+	struct simhca_create_qp_reply reply;
+	struct shca_qp *qp;
+	int err = check(context, attr);
+
+	if (err)
+		return shca_null(err);
+	req = qp_request(ctx, attr, flags);
 	qp = alloc(attr);
 	if (!qp)
 		return NULL;

@@ -40,17 +40,30 @@ static int make_records(struct shca_context *ctx, struct shca_srq *srq)
 	return srq->rq.first ? 0 : ENOMEM;
 }
 
-static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
+static struct simhca_create_srq_req srq_request(const struct ibv_srq_init_attr_ex *attr)
 {
-	struct ibv_pd *pd = attr->pd;
-	struct shca_context *ctx = to_sctx(pd->context);
 	struct simhca_create_srq_req req = {
 		.type = (uint32_t)attr->srq_type,
-		.pd = pd->handle,
+		.pd = attr->pd->handle,
 		.max_wr = attr->attr.max_wr,
 		.max_sge = attr->attr.max_sge,
 		.limit = attr->attr.srq_limit,
 	};
+
+	if (attr->srq_type == IBV_SRQT_XRC)
+		req.xrcd = to_sxrcd(attr->xrcd)->handle;
+	if (attr->srq_type == IBV_SRQT_TM)
+		req.max_tags = attr->tm_cap.max_num_tags;
+	if (attr->srq_type != IBV_SRQT_BASIC)
+		req.cq = attr->cq->handle;
+	return req;
+}
+
+static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
+{
+	struct ibv_pd *pd = attr->pd;
+	struct shca_context *ctx = to_sctx(pd->context);
+	struct simhca_create_srq_req req = srq_request(attr);
 	struct simhca_create_srq_reply reply;
 	struct shca_srq *srq;
 	struct ibv_srq *ibv_srq;
@@ -64,14 +77,8 @@ static struct ibv_srq *create(struct ibv_srq_init_attr_ex *attr)
 	srq->rq.lock.unused = shca_home_is_single_threaded(&home);
 	ibv_srq = &srq->vsrq.srq;
 	req.user_handle = shca_user_handle(ctx, ibv_srq);
-	if (attr->srq_type == IBV_SRQT_XRC)
-		req.xrcd = to_sxrcd(attr->xrcd)->handle;
-	if (attr->srq_type == IBV_SRQT_TM)
-		req.max_tags = attr->tm_cap.max_num_tags;
-	if (attr->srq_type != IBV_SRQT_BASIC) {
-		req.cq = attr->cq->handle;
+	if (attr->srq_type != IBV_SRQT_BASIC)
 		srq->vsrq.cq = attr->cq;
-	}
 	err = shca_call(ctx, SIMHCA_CMD_CREATE_SRQ, &req, &reply);
 	if (err)
 		goto err_free;

@@ -28,9 +28,54 @@ static int push_no_data(struct shca_sq *sq, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
+static int push_bind(struct shca_qp *qp, struct simhca_send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	struct ibv_mw *mw = wr->bind_mw.mw;
+	int err = shca_check_bind(qp, mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info);
+
+	if (err)
+		return err;
+	shca_wqe_set_bind(wqe, mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+	err = push_no_data(&qp->sq, wr);
+	if (!err)
+		mw->rkey = simhca_key_bound(mw->rkey, wr->bind_mw.rkey);
+	return err;
+}
+
+/* The data of a work request: its SGEs, or what these have. */
+static int push_data(struct shca_qp *qp, struct simhca_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	struct shca_sq *sq = &qp->sq;
+	int err;
+
+	if (qp->lint && wr->sg_list && !wr->num_sge)
+		shca_lint_no_sge(qp, wr);
+	if (qp->lint && (wr->send_flags & IBV_SEND_INLINE))
+		for (int i = 0; i < wr->num_sge; i++)
+			shca_lint_inline(qp, wr->wr_id, (void *)(uintptr_t)wr->sg_list[i].addr,
+					 wr->sg_list[i].length);
+	if (wr->send_flags & IBV_SEND_INLINE)
+		err = push_inline(sq, wqe, wr);
+	else /* a negative number is too large a one */
+		err = shca_wqe_set_sges(sq, wqe, (size_t)wr->num_sge, wr->sg_list);
+	if (!err)
+		sq->head++;
+	return err;
+}
+
+static int set_destination(struct shca_qp *qp, struct simhca_send_wqe *wqe,
+			   const struct ibv_send_wr *wr)
+{
+	if (!wr->wr.ud.ah || shca_ah_is_destroyed(wr->wr.ud.ah))
+		return EINVAL;
+	shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	if (qp->lint)
+		shca_lint_address_handle(qp, wr->wr.ud.ah);
+	return 0;
+}
+
+static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
+{
 	struct simhca_send_wqe *wqe;
 	int err;
 
@@ -61,42 +106,14 @@ static int push_send(struct shca_qp *qp, const struct ibv_send_wr *wr)
 		wqe->rdma.swap = wr->wr.atomic.swap;
 		break;
 	case IBV_WR_BIND_MW:
-		err = shca_check_bind(qp, wr->bind_mw.mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info);
-		if (err)
-			return err;
-		shca_wqe_set_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
-		err = push_no_data(sq, wr);
-		if (!err)
-			wr->bind_mw.mw->rkey =
-				simhca_key_bound(wr->bind_mw.mw->rkey, wr->bind_mw.rkey);
-		return err;
+		return push_bind(qp, wqe, wr);
 	case IBV_WR_LOCAL_INV:
-		return push_no_data(sq, wr);
+		return push_no_data(&qp->sq, wr);
 	default:
-		if (qp->vqp.qp.qp_type == IBV_QPT_UD &&
-		    (!wr->wr.ud.ah || shca_ah_is_destroyed(wr->wr.ud.ah)))
-			return EINVAL;
-		if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
-			shca_wqe_set_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
-					wr->wr.ud.remote_qkey);
-			if (qp->lint)
-				shca_lint_address_handle(qp, wr->wr.ud.ah);
-		}
+		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+			err = set_destination(qp, wqe, wr);
 	}
-
-	if (qp->lint && wr->sg_list && !wr->num_sge)
-		shca_lint_no_sge(qp, wr);
-	if (qp->lint && (wr->send_flags & IBV_SEND_INLINE))
-		for (int i = 0; i < wr->num_sge; i++)
-			shca_lint_inline(qp, wr->wr_id, (void *)(uintptr_t)wr->sg_list[i].addr,
-					 wr->sg_list[i].length);
-	if (wr->send_flags & IBV_SEND_INLINE)
-		err = push_inline(sq, wqe, wr);
-	else /* a negative number is too large a one */
-		err = shca_wqe_set_sges(sq, wqe, (size_t)wr->num_sge, wr->sg_list);
-	if (!err)
-		sq->head++;
-	return err;
+	return err ? err : push_data(qp, wqe, wr);
 }
 
 int shca_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)

@@ -203,24 +203,15 @@ static int begin_in_vain(const struct simhca_cq_info *cq, bool polls, struct sle
 			polls ? "polls" : "waits at the channel of", cq->number);
 }
 
-static void tell_in_vain(const struct look *look, const struct simhca_cq_info *cq,
-			 const struct simhca_in_vain *in_vain, bool polls, struct sleeper *sleeper)
+/* Of a message: one that waits, or the last that was carried. False: why it is in vain is no message's. */
+static bool says_of_message(const struct simhca_in_vain *in_vain, char *text, size_t room)
 {
-	int used = in_vain->why == SIMHCA_NO_RECEIVE ? 0 : begin_in_vain(cq, polls, sleeper);
-	char *text = sleeper->text + used;
-	size_t room = sizeof(sleeper->text) - (size_t)used;
-	char send[80], queue[32] = "", dropped[72] = "";
+	char send[80], queue[32] = "";
 
 	snprintf(send, sizeof(send), "%s of %llu byte%s, wr_id 0x%llx",
 		 name_of_opcode(in_vain->opcode), (unsigned long long)in_vain->length,
 		 in_vain->length == 1 ? "" : "s", (unsigned long long)in_vain->wr_id);
 	switch (in_vain->why) {
-	case SIMHCA_PEER_ORPHANED:
-		snprintf(text, room,
-			 "the process of the peer of its QP 0x%06x, %s[%d], has ended, and another "
-			 "one, such as a child that it forked, keeps the peer's QP",
-			 in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid);
-		break;
 	case SIMHCA_PLAIN_WRITE:
 		snprintf(
 			text, room,
@@ -228,6 +219,46 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			"of its %u receive%s",
 			in_vain->qpn, send, in_vain->peer_qpn, in_vain->receives,
 			in_vain->receives == 1 ? "" : "s");
+		return true;
+	case SIMHCA_NOT_SIGNALED:
+		snprintf(text, room,
+			 "all sends of its QP 0x%06x are done, and the last one, %s, was not "
+			 "signaled",
+			 in_vain->qpn, send);
+		return true;
+	case SIMHCA_IN_SQD:
+		snprintf(text, room, "%s, of QP 0x%06x is not begun, as the QP is in SQD", send,
+			 in_vain->qpn);
+		return true;
+	case SIMHCA_NO_RECEIVE:
+		if (in_vain->peer_srqn)
+			snprintf(queue, sizeof(queue), "SRQ %u, by ", in_vain->peer_srqn);
+		snprintf(text, room,
+			 "%s, of QP 0x%06x finds no receive, and rnr_retry is 7: its peer is "
+			 "%s[%d], %sQP 0x%06x%s",
+			 send, in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid, queue,
+			 in_vain->peer_qpn,
+			 in_vain->limit_spent ? ", whose SRQ's limit was not set again"
+			 : in_vain->dropped   ? ", whose receives were dropped as it went to RESET"
+					      : "");
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Of a QP: it has no peer, or nothing is posted, or no more. */
+static void says_of_qp(const struct simhca_in_vain *in_vain, char *text, size_t room)
+{
+	const char *s = in_vain->dropped == 1 ? "" : "s";
+	char dropped[72] = "";
+
+	switch (in_vain->why) {
+	case SIMHCA_PEER_ORPHANED:
+		snprintf(text, room,
+			 "the process of the peer of its QP 0x%06x, %s[%d], has ended, and another "
+			 "one, such as a child that it forked, keeps the peer's QP",
+			 in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid);
 		break;
 	case SIMHCA_NO_PEER:
 	case SIMHCA_PEER_IN_ERROR:
@@ -237,16 +268,6 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 			 in_vain->why == SIMHCA_NO_PEER
 				 ? "which does not exist or has gone"
 				 : "which is in ERR: it has failed, or was disconnected");
-		break;
-	case SIMHCA_NOT_SIGNALED:
-		snprintf(text, room,
-			 "all sends of its QP 0x%06x are done, and the last one, %s, was not "
-			 "signaled",
-			 in_vain->qpn, send);
-		break;
-	case SIMHCA_IN_SQD:
-		snprintf(text, room, "%s, of QP 0x%06x is not begun, as the QP is in SQD", send,
-			 in_vain->qpn);
 		break;
 	case SIMHCA_NOTHING_POSTED:
 		if (in_vain->dropped)
@@ -262,28 +283,32 @@ static void tell_in_vain(const struct look *look, const struct simhca_cq_info *c
 		snprintf(text, room,
 			 "%u send%s of its QP 0x%06x %s dropped when that went to RESET, and "
 			 "give%s no completion",
-			 in_vain->dropped, in_vain->dropped == 1 ? "" : "s", in_vain->qpn,
-			 in_vain->dropped == 1 ? "was" : "were", in_vain->dropped == 1 ? "s" : "");
+			 in_vain->dropped, s, in_vain->qpn, in_vain->dropped == 1 ? "was" : "were",
+			 in_vain->dropped == 1 ? "s" : "");
 		break;
 	case SIMHCA_QP_DESTROYED:
 		snprintf(text, room,
 			 "%u send%s of QP 0x%06x had no completion polled when that was destroyed, "
 			 "and give%s none any more",
-			 in_vain->dropped, in_vain->dropped == 1 ? "" : "s", in_vain->qpn,
-			 in_vain->dropped == 1 ? "s" : "");
+			 in_vain->dropped, s, in_vain->qpn, in_vain->dropped == 1 ? "s" : "");
 		break;
+	case SIMHCA_PLAIN_WRITE: /* says_of_message() has these */
+	case SIMHCA_NOT_SIGNALED:
+	case SIMHCA_IN_SQD:
 	case SIMHCA_NO_RECEIVE:
-		if (in_vain->peer_srqn)
-			snprintf(queue, sizeof(queue), "SRQ %u, by ", in_vain->peer_srqn);
-		snprintf(text, room,
-			 "%s, of QP 0x%06x finds no receive, and rnr_retry is 7: its peer is "
-			 "%s[%d], %sQP 0x%06x%s",
-			 send, in_vain->qpn, in_vain->peer_name, (int)in_vain->peer_pid, queue,
-			 in_vain->peer_qpn,
-			 in_vain->limit_spent ? ", whose SRQ's limit was not set again"
-			 : in_vain->dropped   ? ", whose receives were dropped as it went to RESET"
-					      : "");
+		break;
 	}
+}
+
+static void tell_in_vain(const struct look *look, const struct simhca_cq_info *cq,
+			 const struct simhca_in_vain *in_vain, bool polls, struct sleeper *sleeper)
+{
+	int used = in_vain->why == SIMHCA_NO_RECEIVE ? 0 : begin_in_vain(cq, polls, sleeper);
+	char *text = sleeper->text + used;
+	size_t room = sizeof(sleeper->text) - (size_t)used;
+
+	if (!says_of_message(in_vain, text, room))
+		says_of_qp(in_vain, text, room);
 	tell(look->session, sleeper->how, sleeper);
 }
 

@@ -301,42 +301,73 @@ static bool is_reversed(struct cma *cma, const union cma_addr *addr)
 	return cma_addr_is_loopback(&reversed) || cma_addr_device(cma, &reversed, &index);
 }
 
-int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
-		     uint32_t timeout_ms, struct simhca_why *why)
+/* An id that is bound to nothing is bound as its destination wants it. */
+static int bind_source(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
+		       struct simhca_why *why)
 {
-	struct cma *cma = id->file->cma;
 	union cma_addr from = *src;
-	char text[CMA_ADDR_TEXT];
-	struct device *before;
-	union cma_addr unresolved;
-	bool resolved;
-	int ret;
 
-	if (dst->sa.sa_family != AF_INET && dst->sa.sa_family != AF_INET6 &&
-	    dst->sa.sa_family != AF_IB)
-		return simhca_why(why, EAFNOSUPPORT, "address family %u", dst->sa.sa_family);
-	if (id->state == CMA_IDLE) {
-		if (!from.sa.sa_family) {
-			from.sa.sa_family = dst->sa.sa_family;
-			/* IPv6: of the same link. AF_IB: any port of the destination's space. */
-			if (dst->sa.sa_family == AF_INET6)
-				from.in6.sin6_scope_id = dst->in6.sin6_scope_id;
-			if (dst->sa.sa_family == AF_IB) {
-				from.ib.pkey = dst->ib.pkey;
-				from.ib.sid = dst->ib.sid & htobe64(~UINT64_C(0xffff));
-				from.ib.sid_mask = htobe64(~UINT64_C(0xffff));
-			}
+	if (!from.sa.sa_family) {
+		from.sa.sa_family = dst->sa.sa_family;
+		/* IPv6: of the same link. AF_IB: any port of the destination's space. */
+		if (dst->sa.sa_family == AF_INET6)
+			from.in6.sin6_scope_id = dst->in6.sin6_scope_id;
+		if (dst->sa.sa_family == AF_IB) {
+			from.ib.pkey = dst->ib.pkey;
+			from.ib.sid = dst->ib.sid & htobe64(~UINT64_C(0xffff));
+			from.ib.sid_mask = htobe64(~UINT64_C(0xffff));
 		}
-		ret = cma_bind(id, &from, why);
-		if (ret)
-			return ret;
 	}
+	return cma_bind(id, &from, why);
+}
+
+/* Whether the id may look for that destination now. */
+static int check_resolves(const struct cma_id *id, const union cma_addr *dst,
+			  struct simhca_why *why)
+{
 	if (id->state == CMA_DISCONNECT)
 		return simhca_why(why, EINVAL, CMA_CONNECTS_ONCE);
 	if (id->state != CMA_BOUND)
 		return simhca_why(why, EINVAL, "the id is connected, or resolves already");
 	if (id->src.sa.sa_family != dst->sa.sa_family)
 		return simhca_why(why, EINVAL, "source and destination are of different families");
+	return 0;
+}
+
+/* Nobody has the destination now: it is looked for again until the time is over. */
+static void resolve_later(struct cma_id *id, uint32_t timeout_ms)
+{
+	struct cma *cma = id->file->cma;
+	char text[CMA_ADDR_TEXT];
+
+	cma_notify_failure(id, CMA_NO_DEVICE, 0, "no device of this daemon has %s; %s",
+			   cma_addr_print(&id->dst, text),
+			   is_reversed(cma, &id->dst)
+				   ? "with its bytes reversed one has it: use htonl(), "
+				     "or inet_pton() alone"
+				   : "see the GIDs of `simhca status`");
+	cma_set_state(id, CMA_ADDR_QUERY);
+	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
+	ev_timer_start(cma->daemon->loop, &id->resolving);
+}
+
+int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
+		     uint32_t timeout_ms, struct simhca_why *why)
+{
+	struct device *before;
+	union cma_addr unresolved;
+	bool resolved;
+	int ret = 0;
+
+	if (dst->sa.sa_family != AF_INET && dst->sa.sa_family != AF_INET6 &&
+	    dst->sa.sa_family != AF_IB)
+		return simhca_why(why, EAFNOSUPPORT, "address family %u", dst->sa.sa_family);
+	if (id->state == CMA_IDLE)
+		ret = bind_source(id, src, dst, why);
+	if (!ret)
+		ret = check_resolves(id, dst, why);
+	if (ret)
+		return ret;
 	id->dst = *dst;
 	before = id->device;
 	unresolved = id->src;
@@ -366,15 +397,7 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	}
 	if (!id->device)
 		return simhca_why(why, ENODEV, "no device has an active port");
-	cma_notify_failure(id, CMA_NO_DEVICE, 0, "no device of this daemon has %s; %s",
-			   cma_addr_print(dst, text),
-			   is_reversed(cma, dst)
-				   ? "with its bytes reversed one has it: use htonl(), "
-				     "or inet_pton() alone"
-				   : "see the GIDs of `simhca status`");
-	cma_set_state(id, CMA_ADDR_QUERY);
-	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
-	ev_timer_start(cma->daemon->loop, &id->resolving);
+	resolve_later(id, timeout_ms);
 	return 0;
 }
 

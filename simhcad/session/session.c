@@ -226,6 +226,33 @@ static void close_descriptors(struct session *session, const struct request *req
 			close(reply->fds[i]);
 }
 
+/* What a rule of faults has the command fail with. */
+static int inject(const struct session *session, const struct datagram *datagram,
+		  struct simhca_why *why)
+{
+	int status;
+
+	/* A client that has moved its queue is there; the device follows. */
+	if (!session->context || datagram->hdr.command == SIMHCA_CMD_MOVE_QUEUE)
+		return 0;
+	status = simhca_inject_verb(session->context, verb_of(datagram));
+	return status ? simhca_why(why, -status, FAILURES_BY_RULE) : 0;
+}
+
+/* Why a command is not tried again. */
+static int still_busy(uint32_t verb, double age, struct simhca_why *why)
+{
+	if (age == MAY_NOT_WAIT)
+		return simhca_why(why, EBUSY,
+				  "%s: the device is at work, and %u commands of this context, "
+				  "or %u of its program, wait for it already",
+				  name_of_command(verb), DEFERRED, PROGRAM_DEFERRED);
+	return simhca_why(why, EBUSY,
+			  "%s: each time in %.0f s an engine or a program's step was at "
+			  "work on it, in a client's memory, stopped, or without a CPU",
+			  name_of_command(verb), RETRY_SECONDS);
+}
+
 /*
  * Carries a request out and answers it. *chore is what it has waited for, if anything, or is to
  * wait for.
@@ -248,29 +275,18 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	const struct command *command = NULL;
 	struct simhca_why why = { "" };
 	unsigned int answers = num_answers(datagram);
-	const uint32_t verb = verb_of(datagram);
 	struct datagram_answer said;
 	int status = check(session, datagram, &command, &why);
 
 	/* The answer's is not the handler's. */
 	for (unsigned int i = answers; i < datagram->num_fds; i++)
 		request.fds[request.num_fds++] = datagram->fds[i];
-	/* A client that has moved its queue is there; the device follows. */
-	if (!status && age <= 0 && !request.chore && session->context &&
-	    datagram->hdr.command != SIMHCA_CMD_MOVE_QUEUE && !session->said_again) {
-		status = simhca_inject_verb(session->context, verb);
-		if (status)
-			simhca_why(&why, -status, FAILURES_BY_RULE);
-	}
+	if (!status && age <= 0 && !request.chore && !session->said_again)
+		status = inject(session, datagram, &why);
 	session->said_again = false;
 	if (!status)
 		status = handle(session, command, &request, &reply, age, &why);
 	*chore = request.chore;
-	if (status == -EAGAIN && age == MAY_NOT_WAIT)
-		status = simhca_why(&why, EBUSY,
-				    "%s: the device is at work, and %u commands of this context, "
-				    "or %u of its program, wait for it already",
-				    name_of_command(verb), DEFERRED, PROGRAM_DEFERRED);
 	if (status == -EINPROGRESS) {
 		/* The chore may have taken some. */
 		for (unsigned int i = 0; i < request.num_fds; i++)
@@ -280,13 +296,10 @@ static enum progress serve(struct session *session, struct datagram *datagram, d
 	}
 	if (status == -ERESTART)
 		return GETS_ON;
-	if (status == -EAGAIN && age <= RETRY_SECONDS)
+	if (status == -EAGAIN && request.may_wait && age <= RETRY_SECONDS)
 		return TO_BE_TRIED_AGAIN;
 	if (status == -EAGAIN)
-		status = simhca_why(&why, EBUSY,
-				    "%s: each time in %.0f s an engine or a program's step was at "
-				    "work on it, in a client's memory, stopped, or without a CPU",
-				    name_of_command(verb), RETRY_SECONDS);
+		status = still_busy(verb_of(datagram), age, &why);
 	note_result(session, datagram, command, status, &why);
 	said = (struct datagram_answer){
 		.body = reply.body,
