@@ -14,12 +14,10 @@
  * out: the device sends it again, and the responder takes it for the duplicate that it is.
  */
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 
 #include "core/mtu.h"
-#include "simhca-calls.h"
 #include "step_impl.h"
 
 /* Longer messages are the device's: a copy of so many bytes takes 250 us, under two owner words. */
@@ -338,72 +336,6 @@ bool simhca_step_has_room(const struct simhca_cq_view *cq)
 /* ------------------------------------------------------------------------- what it does */
 
 /*
- * Raises the event that simhca_step_disarm() says is due, without waiting; false: it is left to the
- * device. It is counted before it is sent, so that ibv_destroy_cq() does not miss it. If the program
- * ends in between, the device sends one in any case: a second event does no harm, and a count without
- * an event would let ibv_destroy_cq() wait for ever (providers/simhca/cq.c).
- */
-bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events)
-{
-	_Atomic uint32_t *raised = &events->cq->mem->events_raised;
-	const uint64_t *record = &events->notify->record;
-	bool sent;
-
-	if (events->notify->fd < 0)
-		return false;
-	simhca_store();
-	atomic_fetch_add(raised, 1);
-	simhca_store();
-	sent = simhca_call_send(events->notify->fd, record, sizeof(*record),
-				MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*record);
-	if (sent) {
-		simhca_step_add(&fastpath->events_raised, 1);
-	} else {
-		simhca_store();
-		atomic_fetch_sub(raised, 1);
-		simhca_store();
-		atomic_fetch_add(events->due, 1);
-	}
-	simhca_store();
-	/* The device looks at it only once the program has ended. */
-	atomic_store(events->notifying, 0);
-	return sent;
-}
-
-/*
- * After a CQE was published: whether the CQ was armed for it; then it is armed no more. The event is
- * noted before that, so that the device raises it if the program ends in between.
- */
-bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t cqe_index,
-			uint32_t matches)
-{
-	_Atomic uint32_t *noted = events->notify->fd >= 0 ? events->notifying : events->due;
-	const struct simhca_cq_view *cq = events->cq;
-	uint32_t arm;
-
-	/*
-	 * A full barrier stands between publishing the CQE and reading `arm`, and in the CQ's owner
-	 * between arming and polling: so one of the two sees what the other did.
-	 */
-	atomic_thread_fence(memory_order_seq_cst);
-	arm = atomic_load_explicit(&cq->mem->arm, memory_order_seq_cst);
-	if (!(arm & SIMHCA_ARM_BITS))
-		return false;
-	matches = simhca_cqes_match(cq, cqe_index, matches);
-	if (!(arm & matches))
-		return false;
-	simhca_store();
-	atomic_fetch_add(noted, 1);
-	if (simhca_cq_disarm(cq, arm, matches))
-		return true;
-	/* Another step took it. If the device has seen our note meanwhile, it sends one too many. */
-	arm = atomic_load(noted);
-	while (arm && !atomic_compare_exchange_weak(noted, &arm, arm - 1))
-		;
-	return false;
-}
-
-/*
  * Wakes the peer, after the message has completed here as well: a program with one channel for both
  * of its CQs may count on getting its own completion before the answer (ib_send_lat -e does).
  */
@@ -424,20 +356,6 @@ static void advance(struct simhca_step *step, struct held *held,
 {
 	simhca_responder_did(&held->resp, step->peer.mem, &msg->packet, msg->psns, msg->old);
 	held->resp_changed = true;
-}
-
-void simhca_step_take_back(const struct simhca_step *step, struct simhca_step_held *held,
-			   uint32_t cqe_index)
-{
-	const struct simhca_step_events events = simhca_step_recv_events(step);
-
-	simhca_store();
-	simhca_cq_slot(events.cq, cqe_index)->qpn = SIMHCA_VOID_QPN;
-	simhca_cqe_publish(events.cq, cqe_index);
-	simhca_step_name_event_peer(step);
-	/* A poller may have found nothing because this one was not published. */
-	if (simhca_step_disarm(&events, cqe_index, SIMHCA_ARM_BITS))
-		simhca_step_notify(step, held, &events);
 }
 
 /* The message completes on both sides; that of the sender is not published yet. */

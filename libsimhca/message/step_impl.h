@@ -318,12 +318,26 @@ static inline uint32_t simhca_step_matches(const struct simhca_step_message *msg
 	return SIMHCA_ARM_NEXT | (msg->wqe.flags & SIMHCA_WQE_SOLICITED ? SIMHCA_ARM_SOLICITED : 0);
 }
 
+bool simhca_step_disarm_armed(const struct simhca_step_events *events, uint32_t cqe_index,
+			      uint32_t matches, uint32_t arm);
 /*
- * After a CQE was published: whether the CQ was armed for it, or for what it has held up; then it is armed
- * no more.
+ * After a CQE was published: whether the CQ was armed for it, or for what it has held up; then it is
+ * armed no more.
  */
-bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t cqe_index,
-			uint32_t matches);
+static inline bool simhca_step_disarm(const struct simhca_step_events *events, uint32_t cqe_index,
+				      uint32_t matches)
+{
+	uint32_t arm;
+
+	/*
+	 * A full barrier stands between publishing the CQE and reading `arm`, and in the CQ's owner
+	 * between arming and polling: so one of the two sees what the other did.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	arm = atomic_load_explicit(&events->cq->mem->arm, memory_order_seq_cst);
+	return __builtin_expect(arm & SIMHCA_ARM_BITS, 0) &&
+	       simhca_step_disarm_armed(events, cqe_index, matches, arm);
+}
 /* Raises the event that simhca_step_disarm() says is due; false: it is left to the device. */
 bool simhca_step_raise(struct simhca_fastpath *fastpath, const struct simhca_step_events *events);
 static inline void simhca_step_notify(const struct simhca_step *step, struct simhca_step_held *held,

@@ -61,8 +61,7 @@ ALLOWED = {
 }
 SOURCES = {
     'libsimhca.so.1': ('providers/simhca', 'kernel-abi', 'libsimhca/dma/bus_error.c', 'libsimhca/dma/process_map.c',
-                     'libsimhca/message/step.c', 'libsimhca/message/step_atomic.c', 'libsimhca/message/step_mapped.c',
-                     'libsimhca/message/step_memory.c', 'libsimhca/message/step_ud.c'),
+                     'libsimhca/message'),
     'libsimhca-cq.so': ('libsimhca-cq', 'providers/simhca/lock.c'),
     'libsimhca-preload.so': ('preload', 'kernel-abi'),
 }
