@@ -7,8 +7,13 @@ import pytest
 from programs import free_huge_pages, private, private_python
 
 ON = ('--daemon-option', 'shared-memory=on', '--daemon-option', 'fast-path=on')
-SCENES = ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped', 'registered_anew',
-          'closed_files', 'locks_of_files', 'given_back', 'given_back_by_itself', 'given_back_by_an_idle_peer', 'locked_in_memory', 'many_descriptors', 'rereg', 'protected', 'forked', 'forked_without_memory', 'forked_meanwhile')
+SCENES = {
+    'moved_memory.c': ('contents', 'large', 'stays', 'stack_of_a_thread', 'length_of_files', 'many', 'mappings', 'nested', 'unmapped',
+                       'registered_anew', 'closed_files', 'protected', 'rereg'),
+    'moved_memory_fork.c': ('forked', 'forked_without_memory', 'forked_meanwhile'),
+    'files_of_regions.c': ('locks_of_files', 'many_descriptors', 'given_back', 'given_back_by_itself', 'given_back_by_an_idle_peer',
+                           'locked_in_memory'),
+}
 SHARED = ('shm', 'memfd', 'huge', 'closed', 'segment', 'nameless')  # fastpath_mapped.py has what they are
 
 
@@ -17,16 +22,16 @@ def run(program, scene, *options, **keywords):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize('scene', SCENES)
-def test_moved_memory(c_program, scene):
-    """tests/programs/shared_memory.c has what each looks at."""
-    run(c_program('shared_memory.c'), scene, *ON)
+@pytest.mark.parametrize('program, scene', [(program, scene) for program, scenes in SCENES.items() for scene in scenes])
+def test_moved_memory(c_program, program, scene):
+    """These programs, of tests/programs, have what each looks at."""
+    run(c_program(program), scene, *ON)
 
 
 @pytest.mark.parametrize('scene', ('contents', 'protected', 'unmapped'))
 def test_moved_memory_under_lint(c_program, scene):
     """Lint looks at each copy; what it looks at may be protected by then."""
-    run(c_program('shared_memory.c'), scene, *ON, '--lint')
+    run(c_program('moved_memory.c'), scene, *ON, '--lint')
 
 
 @pytest.mark.parametrize('options, env', [
@@ -34,7 +39,7 @@ def test_moved_memory_under_lint(c_program, scene):
     (ON, {'SIMHCA_FAST_PATH': 'off'})], ids=['default', 'daemon', 'program'])
 def test_nothing_is_moved(c_program, options, env):
     """Unless it is asked for, and where the fast path is off."""
-    run(c_program('shared_memory.c'), 'off', *options, env=env)
+    run(c_program('moved_memory.c'), 'off', *options, env=env)
 
 
 @pytest.mark.parametrize('fast_path', ['on', 'off'])
