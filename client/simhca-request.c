@@ -9,6 +9,7 @@
 #include <linux/sockios.h>
 
 #include "simhca-calls.h"
+#include "simhca-clock.h"
 #include "simhca-request.h"
 #include "simhca-slot.h"
 #include "simhca-sockets.h"
@@ -263,10 +264,7 @@ static int request_in_slot(const struct simhca_request *request, struct simhca_a
 
 static time_t seconds(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return (time_t)(simhca_now_ns() / 1000000000u);
 }
 
 static int request_within_limits(const struct simhca_request *request, struct simhca_answer *answer)

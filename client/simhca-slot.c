@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "simhca-calls.h"
+#include "simhca-clock.h"
 #include "simhca-slot.h"
 #include "simhca-sockets.h"
 #include "simhca-spin.h"
@@ -39,23 +40,15 @@ static bool is_answered(struct simhca_answer_slot *slot)
 	return atomic_load_explicit(&slot->state, memory_order_acquire) == SIMHCA_ANSWER_ANSWERED;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static bool look_for_a_while(struct simhca_answer_slot *slot)
 {
-	const uint64_t end = now_ns() + SPIN_NS;
+	const uint64_t end = simhca_now_ns() + SPIN_NS;
 
 	do {
 		for (int i = 0; i < LOOKS; i++)
 			if (is_answered(slot))
 				return true;
-	} while (now_ns() < end);
+	} while (simhca_now_ns() < end);
 	return false;
 }
 

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "reading.h"
 #include "report.h"
+#include "simhca-clock.h"
 #include "tool.h"
 
 /* ---------------------------------------------------------------------------------- taking */
@@ -168,14 +168,12 @@ struct reading *reading_take(int control, const struct filter *filter, char **re
 	json_t *status = admin_status(control, refusal);
 	json_t *qps = status ? admin_report(control, CONTROL_QP, refusal) : NULL;
 	struct reading *reading = qps ? calloc(1, sizeof(*reading)) : NULL;
-	struct timespec now;
 	int error = errno;
 
 	if (reading) {
 		filter_status(filter, status);
 		filter_list(filter, qps);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		reading->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+		reading->time = 1e-9 * (double)simhca_now_ns();
 		if (!take_status(reading, status) || !take_qps(reading, qps)) {
 			reading_free(reading);
 			reading = NULL;

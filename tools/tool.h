@@ -28,9 +28,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include "control_protocol.h"
+#include "simhca-clock.h"
 
 /* Exit statuses. Those of `run` leave the range below 125 to the command, as env(1) does. */
 enum {
@@ -59,10 +59,7 @@ void let_file_size_end_us(void);
 /* CLOCK_MONOTONIC */
 static inline long long now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+	return (long long)(simhca_now_ns() / 1000000);
 }
 
 /* ---------------------------------------------------------------------------- runtime.c */

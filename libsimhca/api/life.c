@@ -24,6 +24,7 @@
 #include "proto/attach.h"
 #include "recv/tag_match.h"
 #include "recv/xrc.h"
+#include "simhca-clock.h"
 #include "simhca-device.h"
 #include "simhca-verbs.h"
 #include "proto/recv_source.h"

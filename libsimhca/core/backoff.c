@@ -4,6 +4,7 @@
 
 #include "backoff.h"
 #include "fabric.h"
+#include "simhca-clock.h"
 
 #define YIELDS 64
 #define NAPS 20

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fabric.h"
@@ -33,14 +32,6 @@ void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level,
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
 	fabric->ops.log(fabric->ops.arg, level, line);
-}
-
-uint64_t simhca_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t size, int fd)

@@ -69,8 +69,6 @@ static inline void simhca_fabric_changed(struct simhca_fabric *fabric)
 	atomic_fetch_add_explicit(&fabric->generation, 1, memory_order_seq_cst);
 }
 
-/* CLOCK_MONOTONIC, whatever clock an engine has. */
-uint64_t simhca_now_ns(void);
 /* Lets go of what a client handed over, or of memory that is large: simhca_ops' release. */
 void simhca_release(const struct simhca_fabric *fabric, void *base, uint64_t size, int fd);
 void simhca_log(const struct simhca_fabric *fabric, enum simhca_log_level level, const char *format,

@@ -5,6 +5,7 @@
 #include "fabric.h"
 #include "gone.h"
 #include "lock.h"
+#include "simhca-clock.h"
 
 #define PLACES 1024   /* a power of two */
 #define SUCCESSORS 16 /* that are followed */

@@ -8,6 +8,7 @@
 #include "fabric.h"
 #include "lock.h"
 #include "qp_log.h"
+#include "simhca-clock.h"
 #include "simhca-device.h"
 
 #define NS_PER_LINE (1000000000u / SIMHCA_LOG_SHARE_PER_S)

@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/steps.h"
 #include "dma.h"
+#include "simhca-clock.h"
 
 /*
  * A program is done with a write or an atomic in a few microseconds, unless it has no CPU. So an atomic

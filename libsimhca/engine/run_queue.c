@@ -8,17 +8,15 @@
 #include "core/lock.h"
 #include "engine.h"
 #include "engine_impl.h"
+#include "simhca-clock.h"
 #include "simhca-device.h"
 #include "timer.h"
 
 uint64_t simhca_engine_now(const struct simhca_engine *engine)
 {
-	struct timespec now;
-
 	if (engine->config.clock_ns)
 		return engine->config.clock_ns(engine->config.clock_arg);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return simhca_now_ns();
 }
 
 /* Who polls sees without the lock that there is nothing; before it sleeps it looks under it. */

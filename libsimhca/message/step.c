@@ -15,9 +15,9 @@
  */
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #include "core/mtu.h"
+#include "simhca-clock.h"
 #include "step_impl.h"
 
 /* Longer messages are the device's: a copy of so many bytes takes 250 us, under two owner words. */
@@ -459,21 +459,13 @@ static int finish(struct simhca_step *step, struct held *held, struct simhca_ste
 	return DONE;
 }
 
-uint64_t simhca_step_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /*
  * Of 64 messages one is timed, and counts as four: the device times one in 16, and both ways of a QP
  * are added up in one histogram.
  */
 void simhca_step_took(struct simhca_step *step, uint64_t since_ns)
 {
-	uint64_t ns = simhca_step_now() - since_ns;
+	uint64_t ns = simhca_now_ns() - since_ns;
 	uint32_t bucket = simhca_latency_bucket(ns), last = SIMHCA_FASTPATH_LATENCIES - 1;
 	_Atomic uint32_t *count = &step->fastpath->latency[bucket < last ? bucket : last];
 	uint32_t weight = 1;
@@ -507,7 +499,7 @@ static bool exceeds_rd_atomic(struct simhca_step *step, const struct simhca_send
 		return true; /* the device lets it pass if a fence stands between them */
 	ci = atomic_load_explicit(&step->send_cq.mem->ci, memory_order_relaxed);
 	if ((wqe->flags & SIMHCA_WQE_FENCE) || step->reads.ci != ci ||
-	    simhca_step_now() - step->reads.ended_ns > step->reads.most_ns)
+	    simhca_now_ns() - step->reads.ended_ns > step->reads.most_ns)
 		step->reads.count = 0;
 	step->reads.ci = ci;
 	if (step->reads.count++ < most)
@@ -550,7 +542,7 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 		return why;
 	why = finish(step, held, &msg, written);
 	if (simhca_step_is_read_like(&msg) && step->reads.count)
-		step->reads.ended_ns = simhca_step_now();
+		step->reads.ended_ns = simhca_now_ns();
 	if (why != DONE) {
 		/* The device goes on with the receive that was claimed. */
 		if (consumes_receive(&msg) && step->peer.claims)

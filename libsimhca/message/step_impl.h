@@ -10,6 +10,7 @@
 #include "packet/traffic.h"
 #include "queue/atomic_op.h"
 #include "queue/recv.h"
+#include "simhca-clock.h"
 #include "step.h"
 
 /* The message is done. Other values say why it is not: enum simhca_slow_reason. */
@@ -245,7 +246,6 @@ static inline void simhca_step_count(const struct simhca_step *step,
 
 /* ---------------------------------------------------------------------------- its time */
 
-uint64_t simhca_step_now(void); /* CLOCK_MONOTONIC, ns */
 /*
  * The time at which the next message begins; 0: it is not timed. Timed are the first messages, and then
  * one in 64 on average, at random.
@@ -256,7 +256,7 @@ static inline uint64_t simhca_step_begins(struct simhca_step *step)
 		step->sample.until--;
 		return 0;
 	}
-	return simhca_step_now();
+	return simhca_now_ns();
 }
 /* The message that began then is done. */
 void simhca_step_took(struct simhca_step *step, uint64_t since_ns);

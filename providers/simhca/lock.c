@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lock.h"
+#include "simhca-clock.h"
 
 #define SPINS_BEFORE_YIELD 128
 
@@ -51,14 +51,6 @@ static void pause_cpu(void)
 #endif
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Yields, for the holder may need this CPU to go on. until: 0, or a time. */
 static bool wait_until(struct shca_lock *lock, uint64_t until)
 {
@@ -77,7 +69,7 @@ static bool wait_until(struct shca_lock *lock, uint64_t until)
 			pause_cpu();
 			continue;
 		}
-		if (until && now_ns() >= until)
+		if (until && simhca_now_ns() >= until)
 			return false;
 		sched_yield();
 	}
@@ -91,7 +83,7 @@ void shca_lock_wait(struct shca_lock *lock)
 
 bool shca_lock_within(struct shca_lock *lock, uint64_t ns)
 {
-	return shca_trylock(lock) || wait_until(lock, now_ns() + ns);
+	return shca_trylock(lock) || wait_until(lock, simhca_now_ns() + ns);
 }
 
 /* Whether this call has made it; it is locked then. */

@@ -35,14 +35,33 @@ static int call_with_memory(struct shca_context *ctx, enum simhca_cmd command, c
 	return shca_result(err == ENOTCONN ? EPERM : err);
 }
 
-static void init_public(struct ibv_mr *mr, struct ibv_pd *pd,
-			const struct simhca_reg_mr_reply *reply)
+static struct shca_mr *new_mr(enum ibv_mr_type type, unsigned int access)
 {
-	mr->context = pd->context;
-	mr->pd = pd;
-	mr->handle = reply->handle;
-	mr->lkey = reply->lkey;
-	mr->rkey = reply->rkey;
+	struct shca_mr *mr = calloc(1, sizeof(*mr));
+
+	if (mr) {
+		mr->vmr.mr_type = type;
+		mr->vmr.access = (int)access;
+	}
+	return mr;
+}
+
+/* The region that the device has answered with; NULL and errno, if it has none: err is not 0. */
+static struct ibv_mr *made(struct shca_mr *mr, struct ibv_pd *pd,
+			   const struct simhca_reg_mr_reply *reply, int err)
+{
+	struct ibv_mr *public = &mr->vmr.ibv_mr;
+
+	if (err) {
+		free(mr);
+		return shca_null(err);
+	}
+	public->context = pd->context;
+	public->pd = pd;
+	public->handle = reply->handle;
+	public->lkey = reply->lkey;
+	public->rkey = reply->rkey;
+	return public;
 }
 
 /* Asked here: who holds the locks of this address space shall make only this program wait. */
@@ -55,11 +74,11 @@ static bool is_unmapped(uint64_t addr, uint64_t length, unsigned int access)
 static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req,
 			  enum ibv_mr_type type)
 {
+	struct shca_mr *mr = new_mr(type, req->access);
 	struct simhca_reg_mr_reply reply;
-	struct shca_mr *mr;
+	struct ibv_mr *ibv_mr;
 	int err;
 
-	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return shca_null(ENOMEM);
 	if (req->access & IBV_ACCESS_ON_DEMAND)
@@ -70,17 +89,13 @@ static struct ibv_mr *reg(struct ibv_pd *pd, const struct simhca_reg_mr_req *req
 	if (err == SHCA_STAYS)
 		err = call_with_memory(to_sctx(pd->context), SIMHCA_CMD_REG_MR, req, sizeof(*req),
 				       &reply);
-	if (err) {
-		free(mr);
-		return shca_null(err);
-	}
+	ibv_mr = made(mr, pd, &reply, err);
+	if (!ibv_mr)
+		return NULL;
 	if (req->access & IBV_ACCESS_LOCAL_WRITE)
 		shca_memory_may_change((void *)(uintptr_t)req->addr, req->length);
-	mr->vmr.mr_type = type;
-	mr->vmr.access = (int)req->access;
-	init_public(&mr->vmr.ibv_mr, pd, &reply);
 	shca_lint_region_add(mr, req);
-	return &mr->vmr.ibv_mr;
+	return ibv_mr;
 }
 
 struct ibv_mr *shca_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
@@ -108,34 +123,17 @@ struct ibv_mr *shca_alloc_null_mr(struct ibv_pd *pd)
 struct ibv_mr *shca_alloc_mr(struct ibv_pd *pd, uint32_t max_page_list_len)
 {
 	struct simhca_alloc_mr_req req = { .pd = pd->handle, .max_pages = max_page_list_len };
+	struct shca_mr *mr = new_mr(IBV_MR_TYPE_NULL_MR, 0);
 	struct simhca_reg_mr_reply reply;
-	struct shca_mr *mr;
 	int err;
 
-	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return shca_null(ENOMEM);
-	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_ALLOC_MR, &req, &reply);
-	if (err) {
-		free(mr);
-		return shca_null(err);
-	}
-	mr->vmr.mr_type = IBV_MR_TYPE_NULL_MR;
 	mr->max_page_list_len = max_page_list_len;
-	shca_lint_unknown_writes(to_sctx(pd->context));
-	init_public(&mr->vmr.ibv_mr, pd, &reply);
-	return &mr->vmr.ibv_mr;
-}
-
-static struct shca_mr *new_mr(enum ibv_mr_type type, int access)
-{
-	struct shca_mr *mr = calloc(1, sizeof(*mr));
-
-	if (mr) {
-		mr->vmr.mr_type = type;
-		mr->vmr.access = access;
-	}
-	return mr;
+	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_ALLOC_MR, &req, &reply);
+	if (!err)
+		shca_lint_unknown_writes(to_sctx(pd->context));
+	return made(mr, pd, &reply, err);
 }
 
 /* Deregistering it has nothing to undo in the program's own memory, as of a null region. */
@@ -150,19 +148,14 @@ struct ibv_mr *shca_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t off
 		.access = access,
 	};
 	struct simhca_reg_mr_reply reply;
-	struct shca_mr *mr = new_mr(IBV_MR_TYPE_NULL_MR, (int)access);
+	struct shca_mr *mr = new_mr(IBV_MR_TYPE_NULL_MR, access);
 	int err;
 
 	if (!mr)
 		return shca_null(ENOMEM);
 	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_REG_DM_MR, &req, &reply);
-	if (err) {
-		free(mr);
-		return shca_null(err);
-	}
-	init_public(&mr->vmr.ibv_mr, pd, &reply);
 	mr->vmr.ibv_mr.length = length;
-	return &mr->vmr.ibv_mr;
+	return made(mr, pd, &reply, err);
 }
 
 struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
@@ -176,7 +169,7 @@ struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 		.access = (uint32_t)access,
 	};
 	struct simhca_reg_mr_reply reply;
-	struct shca_mr *mr = new_mr(IBV_MR_TYPE_DMABUF_MR, access);
+	struct shca_mr *mr = new_mr(IBV_MR_TYPE_DMABUF_MR, (unsigned int)access);
 	int err;
 
 	if (!mr)
@@ -190,40 +183,33 @@ struct ibv_mr *shca_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 							 .reply = &reply,
 							 .reply_size = sizeof(reply),
 						 });
-	if (err) {
+	if (err == EBADF) { /* it could not be passed: the daemon has not seen the command */
 		free(mr);
-		if (err ==
-		    EBADF) /* the descriptor could not be passed: the daemon has not seen the command */
-			return shca_say_not_made(to_sctx(pd->context), SIMHCA_CMD_REG_DMABUF_MR,
-						 err, "fd is no open file");
-		return shca_null(err);
+		return shca_say_not_made(to_sctx(pd->context), SIMHCA_CMD_REG_DMABUF_MR, err,
+					 "fd is no open file");
 	}
-	shca_lint_unknown_writes(to_sctx(pd->context)); /* it may be mapped here as well */
-	init_public(&mr->vmr.ibv_mr, pd, &reply);
-	return &mr->vmr.ibv_mr;
+	if (!err) /* it may be mapped here as well */
+		shca_lint_unknown_writes(to_sctx(pd->context));
+	return made(mr, pd, &reply, err);
 }
 
 /* The memory is somebody else's: there is no address to tell. */
 struct ibv_mr *shca_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	struct simhca_handle req = { .handle = handle };
-	struct simhca_query_mr_reply reply;
 	struct shca_mr *mr = new_mr(IBV_MR_TYPE_IMPORTED_MR, 0);
+	struct simhca_query_mr_reply reply = { 0 };
 	int err;
 
 	if (!mr)
 		return shca_null(ENOMEM);
 	err = shca_call(to_sctx(pd->context), SIMHCA_CMD_QUERY_MR, &req, &reply);
-	if (err) {
-		free(mr);
-		return shca_null(err);
-	}
 	mr->vmr.access = (int)reply.access;
-	init_public(&mr->vmr.ibv_mr, pd,
-		    &(struct simhca_reg_mr_reply){
-			    .handle = handle, .lkey = reply.lkey, .rkey = reply.rkey });
 	mr->vmr.ibv_mr.length = reply.length;
-	return &mr->vmr.ibv_mr;
+	return made(mr, pd,
+		    &(struct simhca_reg_mr_reply){
+			    .handle = handle, .lkey = reply.lkey, .rkey = reply.rkey },
+		    err);
 }
 
 void shca_unimport_mr(struct ibv_mr *mr)

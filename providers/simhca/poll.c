@@ -8,6 +8,7 @@
 #include "doorbell.h"
 #include "lint.h"
 #include "say.h"
+#include "simhca-clock.h"
 
 /* About 2 us of finding nothing. */
 #define EMPTY_POLLS 100
@@ -330,11 +331,11 @@ static __attribute__((noinline)) bool found_empty(struct shca_cq *cq)
 			      atomic_load_explicit(&cq->mem->empty_polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	shca_acts(cq->ctx);
-	before = shca_now_ns();
+	before = simhca_now_ns();
 	if (!is_one_of_many(cq, before) && before < cq->stay_until_ns)
 		return false;
 	sched_yield();
-	after = shca_now_ns();
+	after = simhca_now_ns();
 	if (after - before > LONG_YIELD_NS) {
 		cq->stay_ns = !cq->stay_ns		       ? LEAST_STAY_NS
 			      : cq->stay_ns < MOST_STAY_NS / 2 ? cq->stay_ns * 2
@@ -448,7 +449,7 @@ static inline void fill_wc(struct ibv_wc *wc, const struct simhca_cqe *cqe)
  */
 static __attribute__((cold, noinline)) bool polled_for_none(struct shca_cq *cq)
 {
-	const uint64_t now_ns = shca_now_ns();
+	const uint64_t now_ns = simhca_now_ns();
 	bool tell;
 
 	if (!cq->none_since || cq->none_ci != cq->ci || !shca_cq_peek(cq, cq->ci)) {

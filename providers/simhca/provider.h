@@ -24,7 +24,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include <infiniband/verbs.h>
 
@@ -452,15 +451,6 @@ static inline uint32_t shca_srq_pending(const struct shca_srq *srq)
 {
 	return atomic_load_explicit(&srq->rq.posted, memory_order_acquire) -
 	       atomic_load_explicit(&srq->rq.tail, memory_order_relaxed);
-}
-
-/* By CLOCK_MONOTONIC. */
-static inline uint64_t shca_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* Messages for the person debugging; libibverbs writes them to the file VERBS_LOG_FILE. */

@@ -6,16 +6,17 @@
 #include <sched.h>
 
 #include "command.h"
+#include "simhca-clock.h"
 
 /* For how long a lock is tried that somebody may hold for as long as it likes (ibv_start_poll()). */
 #define LOCK_NS 10000000
 
 static bool try_lock_for_a_while(struct shca_lock *lock)
 {
-	const uint64_t until = shca_now_ns() + LOCK_NS;
+	const uint64_t until = simhca_now_ns() + LOCK_NS;
 
 	while (!shca_trylock(lock)) {
-		if (shca_now_ns() > until)
+		if (simhca_now_ns() > until)
 			return false;
 		sched_yield();
 	}

@@ -3,20 +3,11 @@
 #ifndef SIMHCAD_MONOTONIC_H
 #define SIMHCAD_MONOTONIC_H
 
-#include <stdint.h>
-#include <time.h>
-
-static inline uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#include "simhca-clock.h"
 
 static inline double monotonic_s(void)
 {
-	return 1e-9 * (double)monotonic_ns();
+	return 1e-9 * (double)simhca_now_ns();
 }
 
 #endif

@@ -15,7 +15,7 @@ struct thread;
 
 /* Without signals, which are the main thread's business. name: 15 characters. NULL with errno. */
 struct thread *thread_start(void (*run)(void *arg), void *arg, const char *name);
-/* True: it has ended by then (monotonic_ns(); 0: now), and is freed. */
+/* True: it has ended by then (simhca_now_ns(); 0: now), and is freed. */
 bool thread_join(struct thread *thread, uint64_t until);
 pthread_t thread_id(const struct thread *thread);
 

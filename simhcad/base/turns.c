@@ -13,7 +13,7 @@ static uint64_t end_of_turn(struct turns *turns)
 
 	if (round != turns->round || !turns->until) {
 		turns->round = round;
-		turns->until = monotonic_ns() + TURN_NS;
+		turns->until = simhca_now_ns() + TURN_NS;
 	}
 	return turns->until;
 }
@@ -32,7 +32,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	struct turns *turns = timer->data;
 	uint64_t until = end_of_turn(turns), now;
 
-	while (turns->list && (now = monotonic_ns()) < until) {
+	while (turns->list && (now = simhca_now_ns()) < until) {
 		struct turn *turn = turns->list;
 
 		turns_leave(turns, turn);
@@ -57,7 +57,7 @@ void turns_take(struct turns *turns, struct turn *turn)
 
 	if (turn->waits)
 		return;
-	if (!turns->list && monotonic_ns() < until) {
+	if (!turns->list && simhca_now_ns() < until) {
 		turn->serve(turn, until);
 		return;
 	}

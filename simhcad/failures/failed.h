@@ -23,9 +23,9 @@ enum failed_kind {
 
 struct failed {
 	uint64_t id;
-	uint64_t cause;	       /* another's id; 0: none is known */
-	struct timespec time;  /* of the day, for people */
-	struct timespec since; /* the same by a clock that nobody sets */
+	uint64_t cause;	      /* another's id; 0: none is known */
+	struct timespec time; /* of the day, for people */
+	double since;	      /* the same by monotonic_s() */
 	enum failed_kind kind;
 	struct simhca_failure what; /* of other kinds: context, and an event's qpn */
 	struct failing_program whose;

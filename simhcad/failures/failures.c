@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "core/lock.h"
+#include "base/monotonic.h"
 #include "failed.h"
 #include "failures.h"
 #include "names.h"
@@ -415,7 +416,7 @@ static void add(struct failures *failures, struct failed *new)
 	struct failed *failed, *same;
 
 	clock_gettime(CLOCK_REALTIME, &new->time);
-	clock_gettime(CLOCK_MONOTONIC, &new->since);
+	new->since = monotonic_s();
 	pthread_mutex_lock(&failures->lock);
 	if (!new->whose.comm[0])
 		new->whose = whose(failures, new->what.context);
@@ -581,11 +582,7 @@ void failures_end_run(struct failures *failures, pid_t pid)
 
 static double seconds_since(const struct failed *failed)
 {
-	const struct timespec *then = &failed->since;
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - then->tv_sec) + 1e-9 * (double)(now.tv_nsec - then->tv_nsec);
+	return monotonic_s() - failed->since;
 }
 
 unsigned int failures_empty(struct failures *failures, double seconds, struct failures_empty *empty,

@@ -11,7 +11,7 @@
 #include "chores.h"
 #include "core/lock.h"
 #include "base/log.h"
-#include "base/monotonic.h"
+#include "simhca-clock.h"
 
 #define MOST_THREADS 256  /* most of which sleep in a file or in memory that a client made */
 #define SHARE 8		  /* threads that sleep for one process */
@@ -123,7 +123,7 @@ static bool leave_it_to_another(struct chores *chores)
 	if (!chores->running)
 		return false;
 	end = chores->running->prev->since + QUICK_NS;
-	if (monotonic_ns() >= end)
+	if (simhca_now_ns() >= end)
 		return false;
 	until.tv_sec = (time_t)(end / 1000000000);
 	until.tv_nsec = (long)(end % 1000000000);
@@ -156,7 +156,7 @@ static void *work(void *arg)
 		chores->busy++;
 		if (chores->queue)
 			wake_thread(chores);
-		running = (struct running){ .owner = chore->owner, .since = monotonic_ns() };
+		running = (struct running){ .owner = chore->owner, .since = simhca_now_ns() };
 		done = chore->done; /* the chore may be gone afterwards */
 		DL_APPEND(chores->running, &running);
 		pthread_mutex_unlock(&chores->lock);

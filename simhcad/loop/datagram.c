@@ -118,6 +118,19 @@ void datagram_reply(struct simhca_reply_hdr *hdr, uint32_t kept, int status,
 	iov[1] = (struct iovec){ .iov_base = (void *)(uintptr_t)answer->body, .iov_len = body };
 }
 
+int datagram_check(const struct simhca_cmd_hdr *hdr, size_t length, size_t least, int error,
+		   const char *from, struct simhca_why *why)
+{
+	if (length < least || hdr->magic != SIMHCA_CMD_MAGIC || hdr->length != length)
+		return simhca_why(why, error, "not a command: bad header or length");
+	if (hdr->version != SIMHCA_ABI_VERSION)
+		return simhca_why(why, EPROTONOSUPPORT,
+				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
+				  "%s version %u: install both from one release",
+				  SIMHCA_ABI_VERSION, from, hdr->version);
+	return 0;
+}
+
 void datagram_answer(int fd, uint32_t kept, int status, const struct datagram_answer *answer,
 		     const struct simhca_why *why)
 {

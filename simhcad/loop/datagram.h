@@ -43,6 +43,13 @@ ssize_t datagram_receive(int socket, struct releaser *releaser, const struct own
 			 unsigned int max_fds, unsigned int *num_fds, bool *truncated);
 
 /*
+ * Whether a datagram is a command of our ABI, of `least` bytes; length: 0 if it was truncated. 0, or
+ * -error (not a command) or -EPROTONOSUPPORT. from: what has sent it.
+ */
+int datagram_check(const struct simhca_cmd_hdr *hdr, size_t length, size_t least, int error,
+		   const char *from, struct simhca_why *why);
+
+/*
  * Answers a request on this socket (answers.h), without waiting. kept: the number by which further
  * requests name the socket; 0: it is not kept. status: 0; or -errno, and then the answer is why->text,
  * without the body and the descriptors.

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "base/monotonic.h"
 #include "base/thread.h"
 #include "engines.h"
+#include "simhca-clock.h"
 
 /*
  * How long an idle engine polls. With CPUs to spare, until a program that got a message has most
@@ -156,7 +156,7 @@ static void on_watch(struct ev_loop *loop, ev_timer *timer, int events)
 
 bool engine_halt(struct engine *engine)
 {
-	uint64_t until = monotonic_ns() + END_SECONDS * 1000000000ull;
+	uint64_t until = simhca_now_ns() + END_SECONDS * 1000000000ull;
 	unsigned int left = 0;
 
 	simhca_engine_stop(engine->model);

@@ -86,7 +86,7 @@ static void serve(struct turn *turn, uint64_t until)
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return;
 		}
-	} while (monotonic_ns() < until);
+	} while (simhca_now_ns() < until);
 }
 
 static void on_connection(struct ev_loop *loop, ev_io *io, int events)

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/monotonic.h"
 #include "paging.h"
 #include "base/thread.h"
+#include "simhca-clock.h"
 
 #define STUCK_SECONDS 0.03 /* in which nothing ends, while work waits */
 #define END_SECONDS 2	   /* that the threads have to end */
@@ -91,7 +91,7 @@ int paging_start(struct paging *paging, struct simhca_fabric *fabric, struct ev_
 
 bool paging_stop(struct paging *paging)
 {
-	uint64_t until = monotonic_ns() + END_SECONDS * 1000000000ull;
+	uint64_t until = simhca_now_ns() + END_SECONDS * 1000000000ull;
 	bool ended = true;
 
 	if (!paging->fabric)

@@ -10,13 +10,13 @@
 #include <utlist.h>
 
 #include "base/log.h"
-#include "base/monotonic.h"
 #include "loop/datagram.h"
 #include "loop/listener.h"
 #include "nl_server.h"
 #include "nl_talk.h"
 #include "session/daemon.h"
 #include "simhca-abi-netlink.h"
+#include "simhca-clock.h"
 
 #define NL_SERVER_CLIENTS 1024
 #define UNREAD_BYTES (1 << 15) /* of answers that wait for a client, as SO_SNDBUF counts */
@@ -134,7 +134,7 @@ static void serve(struct turn *turn, uint64_t until)
 
 	do
 		ret = go_on(client);
-	while (!ret && monotonic_ns() < until);
+	while (!ret && simhca_now_ns() < until);
 	if (ret && ret != -EAGAIN)
 		client_close(client);
 	else

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <utlist.h>
 
 #include "cma.h"
 #include "base/log.h"
+#include "simhca-clock.h"
 #include "ucma_file.h"
 #include "unacked.h"
 #include "unanswered.h"
@@ -60,10 +60,7 @@ static void on_gmp(void *arg, const struct simhca_gmp *gmp)
 
 static uint64_t clock_ns(void *arg)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return simhca_now_ns();
 }
 
 /* Before the loop sleeps: what commands have left to do is done, and then the timer set. */

@@ -88,15 +88,11 @@ static int serve(struct cma_file *file, const struct ucma_datagram *datagram,
 	const struct simhca_cmd_hdr *hdr = &datagram->hdr;
 	const struct simhca_ucma_request *request = &datagram->request;
 	size_t head = sizeof(*hdr) + sizeof(*request);
+	int ret = datagram_check(hdr, datagram->truncated ? 0 : datagram->length, head, EINVAL,
+				 "preload library", why);
 
-	if (datagram->truncated || datagram->length < head || hdr->magic != SIMHCA_CMD_MAGIC ||
-	    hdr->length != datagram->length)
-		return simhca_why(why, EINVAL, "not a command: bad header or length");
-	if (hdr->version != SIMHCA_ABI_VERSION)
-		return simhca_why(why, EPROTONOSUPPORT,
-				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
-				  "preload library version %u: install both from one release",
-				  SIMHCA_ABI_VERSION, hdr->version);
+	if (ret)
+		return ret;
 	if (request->written > SIMHCA_UCMA_MAX_WRITE ||
 	    datagram->length != head + request->written + request->option)
 		return simhca_why(why, EINVAL, "a command's parts do not make up its length");
@@ -160,7 +156,7 @@ static void serve_some(struct turn *turn, uint64_t until)
 	struct cma_file *file = (struct cma_file *)((char *)turn - offsetof(struct cma_file, turn));
 	bool over = false;
 
-	while (serve_one(file, &over) && monotonic_ns() < until)
+	while (serve_one(file, &over) && simhca_now_ns() < until)
 		;
 	if (over)
 		close_file(file);

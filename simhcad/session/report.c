@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "base/monotonic.h"
 #include "daemon.h"
 #include "report.h"
 #include "session.h"
+#include "simhca-clock.h"
 
 #define TURN_NS 2000000u /* of work, and as much for others */
 #define LOOKS 256	 /* in a turn, whether a report is still wanted */
@@ -140,7 +140,7 @@ static void drop_those_that_are_gone(struct report_queue *queue)
 /* A turn of the first one. */
 static void make(struct report_queue *queue)
 {
-	uint64_t until = monotonic_ns() + TURN_NS;
+	uint64_t until = simhca_now_ns() + TURN_NS;
 	struct report *report;
 	int ret = 1;
 
@@ -154,7 +154,7 @@ static void make(struct report_queue *queue)
 		report->fd = memfd_create("simhca-report", MFD_CLOEXEC);
 		ret = report->fd < 0 ? -errno : 1;
 	}
-	while (ret > 0 && monotonic_ns() < until)
+	while (ret > 0 && simhca_now_ns() < until)
 		ret = report->kind->step(report, report->state);
 	if (ret <= 0)
 		finish(report, ret);

@@ -106,17 +106,14 @@ static int check(const struct session *session, const struct datagram *datagram,
 	const struct simhca_cmd_hdr *hdr = &datagram->hdr;
 	size_t length = (size_t)datagram->length;
 	unsigned int answers = num_answers(datagram);
+	int ret;
 
 	if (datagram->truncated)
 		return simhca_why(why, EMSGSIZE, "a command has at most %u bytes",
 				  SIMHCA_CMD_MAX_BYTES);
-	if (length < sizeof(*hdr) || hdr->magic != SIMHCA_CMD_MAGIC || hdr->length != length)
-		return simhca_why(why, EPROTO, "not a command: bad header or length");
-	if (hdr->version != SIMHCA_ABI_VERSION)
-		return simhca_why(why, EPROTONOSUPPORT,
-				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
-				  "provider version %u: install both from one release",
-				  SIMHCA_ABI_VERSION, hdr->version);
+	ret = datagram_check(hdr, length, sizeof(*hdr), EPROTO, "provider", why);
+	if (ret)
+		return ret;
 	*command = session->device->daemon->hooks.command_find(hdr->command);
 	if (!*command)
 		return simhca_why(why, EOPNOTSUPP, "there is no command %u", hdr->command);

@@ -5,9 +5,9 @@
 #include <utlist.h>
 
 #include "base/log.h"
-#include "base/monotonic.h"
 #include "base/share.h"
 #include "loop/datagram.h"
+#include "simhca-clock.h"
 #include "umad.h"
 
 #define RMPP_HEADER 36u /* what is written has it, used or not */
@@ -124,15 +124,11 @@ static int serve(struct umad_file *file, const struct simhca_cmd_hdr *hdr, const
 		[SIMHCA_UMAD_REGISTER2] = sizeof(struct ib_user_mad_reg_req2),
 		[SIMHCA_UMAD_UNREGISTER] = sizeof(uint32_t),
 	};
+	int ret = datagram_check(hdr, truncated ? 0 : length, sizeof(*hdr), EINVAL,
+				 "preload library", why);
 
-	if (truncated || length < sizeof(*hdr) || hdr->magic != SIMHCA_CMD_MAGIC ||
-	    hdr->length != length)
-		return simhca_why(why, EINVAL, "not a command: bad header or length");
-	if (hdr->version != SIMHCA_ABI_VERSION)
-		return simhca_why(why, EPROTONOSUPPORT,
-				  "simhcad " SIMHCA_VERSION " speaks version %u of the ABI and the "
-				  "preload library version %u: install both from one release",
-				  SIMHCA_ABI_VERSION, hdr->version);
+	if (ret)
+		return ret;
 	length -= sizeof(*hdr);
 	if (file->is_issm || !hdr->command || hdr->command > SIMHCA_UMAD_UNREGISTER)
 		return simhca_why(why, ENOTTY, "there is no request %u", hdr->command);
@@ -189,7 +185,7 @@ static void serve_some(struct turn *turn, uint64_t until)
 	struct umad_file *file = (struct umad_file *)turn;
 	bool over = false;
 
-	while (serve_one(file, &over) && monotonic_ns() < until)
+	while (serve_one(file, &over) && simhca_now_ns() < until)
 		;
 	if (over)
 		umad_file_close(file);

@@ -252,7 +252,7 @@ void umad_send_serve(struct turn *turn, uint64_t until)
 
 	while (file->sends && file->sends->due <= monotonic_s()) {
 		fall_due(file, file->sends);
-		if (monotonic_ns() >= until)
+		if (simhca_now_ns() >= until)
 			break;
 	}
 	set_timer(file);

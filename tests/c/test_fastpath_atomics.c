@@ -14,6 +14,7 @@
 #include "core/fabric.h"
 #include "dma/dma.h"
 #include "fastpath_scene.h"
+#include "simhca-clock.h"
 
 #define HIGH 32 /* bits of a word that are written; the lower ones are added to */
 

@@ -6,6 +6,7 @@
 #include "core/lock.h"
 #include "link/wire/unsent.h"
 #include "link/wire/wire_impl.h"
+#include "simhca-clock.h"
 
 void simhca_unsent_open(struct simhca_unsent *unsent)
 {
