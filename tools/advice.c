@@ -573,8 +573,8 @@ const struct advice *advice_on_event(const char *name)
 static const struct named_advice connections[] = {
 	{ "nobody_listens",
 	  { CM_REQ ".7",
-	    "The server listens later, at another port or port space, or by another "
-	    "daemon.",
+	    "The server listens later, at another address, port or port space, or by "
+	    "another daemon.",
 	    "Compare the address and port with the listeners; `simhca cm` shows all "
 	    "ids." } },
 	{ "rejected",

@@ -173,6 +173,19 @@ struct simhca_cm_id *cm_find(struct simhca_cm *cm, uint32_t local_id, uint32_t r
 	return id && id->remote_id == remote_id ? id : NULL;
 }
 
+struct simhca_cm_id *simhca_cm_sender(struct simhca_cm *cm, const struct simhca_cm_mad *request)
+{
+	const bool resolves = request->attribute == SIMHCA_CM_SIDR_REQ;
+	struct simhca_cm_id *id = cm_find(
+		cm, resolves ? request->sidr_req.request_id : request->req.local_comm_id, 0);
+
+	return id && id->tid == request->tid && !id->orphan &&
+			       id->state ==
+				       (resolves ? SIMHCA_CM_SIDR_REQ_SENT : SIMHCA_CM_REQ_SENT)
+		       ? id
+		       : NULL;
+}
+
 struct simhca_cm_id *cm_find_remote(struct simhca_cm *cm, uint64_t guid, uint32_t comm_id)
 {
 	struct remote_key key = { .guid = guid, .number = comm_id };
@@ -208,13 +221,19 @@ bool cm_claim_remote_qp(struct simhca_cm_id *id, uint64_t guid)
 	return true;
 }
 
+void cm_release_remote_qp(struct simhca_cm_id *id)
+{
+	if (id->has_remote_qp)
+		HASH_DELETE(hh_remote_qp, id->cm->remote_qps, id);
+	id->has_remote_qp = false;
+}
+
 void cm_release_remote(struct simhca_cm_id *id)
 {
 	if (id->has_remote)
 		HASH_DELETE(hh_remote, id->cm->remotes, id);
-	if (id->has_remote_qp)
-		HASH_DELETE(hh_remote_qp, id->cm->remote_qps, id);
-	id->has_remote = id->has_remote_qp = false;
+	id->has_remote = false;
+	cm_release_remote_qp(id);
 }
 
 /* ----------------------------------------------------------------------------------------- life */

@@ -164,8 +164,8 @@ int simhca_cm_send_sidr_req(struct simhca_cm_id *id, const struct simhca_cm_path
 			    const struct simhca_cm_sidr_param *param);
 int simhca_cm_send_sidr_rep(struct simhca_cm_id *id, const struct simhca_cm_sidr_rep *rep,
 			    uint32_t attr_mod);
-/* The ID of this communication manager that has sent a SIDR_REQ and waits for the answer; NULL: none. */
-struct simhca_cm_id *simhca_cm_sidr_sender(struct simhca_cm *cm, const struct simhca_cm_mad *mad);
+/* The ID of this communication manager that has sent a REQ or SIDR_REQ and waits for the answer; NULL: none. */
+struct simhca_cm_id *simhca_cm_sender(struct simhca_cm *cm, const struct simhca_cm_mad *request);
 
 /* Milliseconds of 4.096 us * 2^n, as Linux counts them. */
 uint32_t simhca_cm_milliseconds(uint8_t exponent);

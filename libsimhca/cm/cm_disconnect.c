@@ -7,6 +7,8 @@
 void cm_enter_timewait(struct simhca_cm_id *id)
 {
 	cm_set_state(id, SIMHCA_CM_TIMEWAIT);
+	/* The peer may connect its QP again at once. */
+	cm_release_remote_qp(id);
 	/* Without memory for the timer it is over at once. */
 	if (cm_arm(id, simhca_cm_milliseconds(id->conn.ack_timeout)))
 		cm_release_remote(id);

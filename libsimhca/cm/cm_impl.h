@@ -69,6 +69,7 @@ struct simhca_cm_id *cm_find_remote(struct simhca_cm *cm, uint64_t guid, uint32_
 /* False: another one has this communication ID, or this QP, of the peer. */
 bool cm_claim_remote(struct simhca_cm_id *id, uint64_t guid);
 bool cm_claim_remote_qp(struct simhca_cm_id *id, uint64_t guid);
+void cm_release_remote_qp(struct simhca_cm_id *id);
 void cm_release_remote(struct simhca_cm_id *id);
 void cm_set_state(struct simhca_cm_id *id, enum simhca_cm_state state);
 /* Frees it. */

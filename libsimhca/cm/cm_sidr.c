@@ -103,15 +103,6 @@ void cm_on_sidr_req(struct simhca_cm *cm, const struct simhca_cm_path *path,
 	cm_forget(id);
 }
 
-struct simhca_cm_id *simhca_cm_sidr_sender(struct simhca_cm *cm, const struct simhca_cm_mad *mad)
-{
-	struct simhca_cm_id *id = cm_find(cm, mad->sidr_req.request_id, 0);
-
-	return id && id->state == SIMHCA_CM_SIDR_REQ_SENT && id->tid == mad->tid && !id->orphan
-		       ? id
-		       : NULL;
-}
-
 void cm_on_sidr_rep(struct simhca_cm *cm, const struct simhca_cm_mad *mad)
 {
 	struct simhca_cm_id *id = cm_find(cm, mad->sidr_rep.request_id, 0);

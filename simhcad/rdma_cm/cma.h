@@ -139,6 +139,7 @@ struct cma_id {
 
 	unsigned int backlog, waiting; /* LISTEN: requests at most, and that nobody fetched */
 	unsigned int full_backlog;     /* of the listener that had no room for its SIDR_REQ; or 0 */
+	bool unserved;		       /* whose port has listeners at other addresses alone */
 	struct cma_id *listener;       /* of a request that nobody fetched */
 	struct cma_event *announced;   /* the event that is to bring it; NULL: none yet */
 
@@ -294,6 +295,10 @@ uint64_t cma_service_id(const struct cma_id *id, const union cma_addr *addr);
 bool cma_addr_is_any(const union cma_addr *addr); /* loopback counts as any */
 bool cma_addr_is_zero(const union cma_addr *addr);
 bool cma_addr_is_loopback(const union cma_addr *addr);
+/* One of IPv6, or a group, that is of a link, which the scope names. */
+bool cma_addr_is_link_local(const union cma_addr *addr);
+/* An IPv4 address in IPv6's form, which no interface has: its GID is that of the IPv4 address. */
+bool cma_addr_is_mapped(const union cma_addr *addr);
 bool cma_addr_is_multicast(const union cma_addr *addr);
 bool cma_addr_equal(const union cma_addr *a, const union cma_addr *b); /* without the port */
 uint16_t cma_addr_port(const union cma_addr *addr);		       /* host order */
@@ -308,13 +313,18 @@ const char *cma_ps_name(uint16_t ps);
 /* A device that has this address, and where; NULL: none has. */
 struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 /*
- * Sets the source address of an id that has none, and whose destination is no address of this daemon: that of the
- * device, and with the wildcard as the destination that of loopback, as Linux does.
+ * Sets the source address of an id that has none, and that the kernel does not route: that of the device, and to
+ * the wildcard or loopback 127.0.0.1 or ::1, as Linux does.
  */
 void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const union cma_addr *dst,
 			union cma_addr *src);
 /* The first device whose port is active, with a GID of the address's family. */
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
+
+/* ---------------------------------------------------------------------------------- cma_route.c */
+
+/* The address that the kernel sends from to the id's destination, or why it sends nothing there: a negative errno. */
+int cma_route(const struct cma_id *id, union cma_addr *src);
 
 /* ---------------------------------------------------------------------------------- cma_notify.c */
 

@@ -14,7 +14,7 @@ bool cma_addr_is_zero(const union cma_addr *addr)
 
 	switch (addr->sa.sa_family) {
 	case AF_INET:
-		return !(ntohl(addr->in.sin_addr.s_addr) >> 24);
+		return !addr->in.sin_addr.s_addr;
 	case AF_INET6:
 		return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 	case AF_IB:
@@ -40,6 +40,17 @@ bool cma_addr_is_loopback(const union cma_addr *addr)
 bool cma_addr_is_any(const union cma_addr *addr)
 {
 	return cma_addr_is_zero(addr) || cma_addr_is_loopback(addr);
+}
+
+bool cma_addr_is_link_local(const union cma_addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 && (IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) ||
+						  IN6_IS_ADDR_MC_LINKLOCAL(&addr->in6.sin6_addr));
+}
+
+bool cma_addr_is_mapped(const union cma_addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr);
 }
 
 bool cma_addr_is_multicast(const union cma_addr *addr)
@@ -212,9 +223,8 @@ void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const u
 	}
 	loopback.sa.sa_family = (sa_family_t)family;
 	/* A GID of InfiniBand is no IP address. */
-	if (family != AF_IB &&
-	    (cma_addr_is_zero(dst) ||
-	     (device->options->settings.infiniband && !address_of_interface(device, family, &gid))))
+	if (cma_addr_is_any(dst) || (family != AF_IB && device->options->settings.infiniband &&
+				     !address_of_interface(device, family, &gid)))
 		cma_addr_gid(&loopback, &gid);
 	if (family == AF_INET)
 		memcpy(&src->in.sin_addr, gid.raw + 12, 4);
@@ -226,6 +236,8 @@ struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint
 {
 	union simhca_gid gid;
 
+	if (cma_addr_is_mapped(addr))
+		return NULL;
 	cma_addr_gid(addr, &gid);
 	for (unsigned int i = 0; i < cma->daemon->num_devices; i++) {
 		struct device *device = &cma->daemon->devices[i];

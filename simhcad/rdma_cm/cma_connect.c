@@ -293,6 +293,9 @@ int cma_reject(struct cma_id *id, uint8_t reason, const void *private_data, size
 
 int cma_disconnect(struct cma_id *id, struct simhca_why *why)
 {
+	/* As with Linux, a listener that has a device, as all have that come here, has nothing to end. */
+	if (id->state == CMA_LISTEN)
+		return 0;
 	if (!id->cm)
 		return simhca_why(why, EINVAL, "there is no connection");
 	/* It may be over, or the peer may have been faster. */
@@ -317,7 +320,7 @@ int cma_notify(struct cma_id *id, uint32_t event, struct simhca_why *why)
 				  event);
 	ret = simhca_cm_establish(id->cm);
 	if (ret == -EISCONN)
-		return 0;
+		return simhca_why(why, EISCONN, "the connection is known to be established");
 	if (ret)
 		return cma_not_in_this_state(id, ret, why);
 	established(id);
@@ -365,7 +368,7 @@ static void on_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 		unanswered_accepted(id->file->cma->unanswered, id);
 }
 
-static const char *meaning_of(uint16_t reason)
+static const char *meaning_of(uint16_t reason, bool is_here)
 {
 	switch (reason) {
 	case SIMHCA_CM_REJ_TIMEOUT:
@@ -373,10 +376,20 @@ static const char *meaning_of(uint16_t reason)
 	case SIMHCA_CM_REJ_STALE_CONNECTION:
 		return " (stale connection: the QP is part of one already)";
 	case SIMHCA_CM_REJ_CONSUMER:
-		return " (consumer: the peer's program does not want it)";
+		return is_here ? " (consumer: the peer's program does not want it)"
+			       : " (consumer: the peer's program does not want it, or listens at "
+				 "another address)";
 	default:
 		return "";
 	}
+}
+
+/* Whether its request went to this daemon, which knows why it was refused. */
+static bool asks_here(const struct cma_id *id)
+{
+	uint8_t index;
+
+	return cma_addr_is_any(&id->dst) || cma_addr_device(id->file->cma, &id->dst, &index);
 }
 
 static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
@@ -387,7 +400,7 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 	fill_conn(&event, rej->private_data, sizeof(rej->private_data));
 	cma_file_queue(id->file, &event);
 	cma_addr_print(&id->dst, to);
-	if (rej->reason == SIMHCA_CM_REJ_INVALID_SERVICE_ID) {
+	if (rej->reason == SIMHCA_CM_REJ_INVALID_SERVICE_ID || id->unserved) {
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
 		cma_port_hint(id, hint, sizeof(hint));
 		cma_notify_failure(id, CMA_NOBODY_LISTENS, rej->reason,
@@ -397,20 +410,17 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 		cma_notify_failure(
 			id, rej->reason == SIMHCA_CM_REJ_TIMEOUT ? CMA_TOO_LATE : CMA_REJECTED,
 			rej->reason, "the connection to %s was rejected, reason %u%s", to,
-			rej->reason, meaning_of(rej->reason));
+			rej->reason, meaning_of(rej->reason, asks_here(id)));
 	}
 }
 
-/* Who listens but does not want it has answered with REJECT; anything else is said where nobody does. */
+/* With REJECT it was somebody who listens on that port; anything else is said where nobody does. */
 static void notify_refused_datagrams(const struct cma_id *id, uint8_t status)
 {
 	char to[CMA_ADDR_TEXT], listeners[160], hint[80];
-	uint8_t index;
-	const bool is_here =
-		cma_addr_is_any(&id->dst) || cma_addr_device(id->file->cma, &id->dst, &index);
 
 	cma_addr_print(&id->dst, to);
-	if (status != SIMHCA_CM_SIDR_REJECT) {
+	if (status != SIMHCA_CM_SIDR_REJECT || id->unserved) {
 		cma_port_describe(id->file->cma, id->ps, listeners, sizeof(listeners));
 		cma_port_hint(id, hint, sizeof(hint));
 		cma_notify_failure(
@@ -427,7 +437,9 @@ static void notify_refused_datagrams(const struct cma_id *id, uint8_t status)
 				   "%s in port space %s refuses, status %u: the peer's program "
 				   "does not want it%s",
 				   to, cma_ps_name(id->ps), status,
-				   is_here ? "" : ", or its backlog is full");
+				   asks_here(id) ? ""
+						 : ", or listens at another address, or its "
+						   "backlog is full");
 	}
 }
 
@@ -557,19 +569,31 @@ static int queue_request(const struct cma_event *event)
 	return -1;
 }
 
+/* Who has sent a request, if that is an id of this daemon: the answer does not say all of why it is refused. */
+static struct cma_id *client_of(struct cma *cma, const struct simhca_cm_mad *request)
+{
+	struct simhca_cm_id *sender = simhca_cm_sender(cma->cm, request);
+
+	return sender ? simhca_cm_id_context(sender) : NULL;
+}
+
 /* 0, or what simhca_cm_ops.event answers to a request that nobody takes. */
-static int find_listener(struct cma_port *port, const union cma_addr *src, uint8_t type,
+static int find_listener(struct cma *cma, struct cma_port *port, const union cma_addr *src,
+			 uint8_t type, const struct simhca_cm_mad *request,
 			 struct cma_id **listener)
 {
 	union cma_addr none = { .sa = { .sa_family = 0 } };
 	char text[CMA_ADDR_TEXT];
 
 	*listener = cma_port_listener(port, src->sa.sa_family == AF_IB ? &none : src);
-	if (!*listener)
-		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED
-					  : SIMHCA_CM_REJ_INVALID_SERVICE_ID;
-	if ((*listener)->qp_type != type)
-		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_UNSUPPORTED : SIMHCA_CM_REJ_CONSUMER;
+	if (!*listener) {
+		struct cma_id *client = client_of(cma, request);
+
+		if (client)
+			client->unserved = true;
+	}
+	if (!*listener || (*listener)->qp_type != type)
+		return type == IBV_QPT_UD ? SIMHCA_CM_SIDR_REJECT : SIMHCA_CM_REJ_CONSUMER;
 	if ((*listener)->waiting >= (*listener)->backlog) {
 		cma_notify_failure(*listener, CMA_BACKLOG_FULL, ECONNREFUSED,
 				   "the backlog of %s is full, with %u request%s not fetched",
@@ -580,7 +604,8 @@ static int find_listener(struct cma_port *port, const union cma_addr *src, uint8
 	return 0;
 }
 
-static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct simhca_cm_mad *mad)
+static int on_req(struct cma *cma, struct cma_port *port, struct simhca_cm_id *cm,
+		  const struct simhca_cm_mad *mad)
 {
 	const struct simhca_cm_req *req = &mad->req;
 	struct rdma_ucm_conn_param *conn;
@@ -591,7 +616,7 @@ static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct s
 	int ret;
 
 	find_ends(req->private_data, req->service_id, simhca_cm_id_path(cm), &src, &dst);
-	ret = find_listener(port, &src, type_of(req), &listener);
+	ret = find_listener(cma, port, &src, type_of(req), mad, &listener);
 	if (!ret)
 		ret = simhca_inject_connect(
 			((const struct device *)simhca_cm_id_path(cm)->port)->model);
@@ -617,17 +642,7 @@ static int on_req(struct cma_port *port, struct simhca_cm_id *cm, const struct s
 	return queue_request(&event);
 }
 
-/* The answer does not say that the backlog was full: a client of this daemon knows it by this. */
-static void note_full(const struct cma_id *listener, const struct simhca_cm_mad *mad)
-{
-	struct simhca_cm_id *sender = simhca_cm_sidr_sender(listener->file->cma->cm, mad);
-	struct cma_id *client = sender ? simhca_cm_id_context(sender) : NULL;
-
-	if (client)
-		client->full_backlog = listener->backlog;
-}
-
-static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
+static int take_sidr_req(struct cma *cma, struct cma_port *port, struct simhca_cm_id *cm,
 			 const struct simhca_cm_mad *mad)
 {
 	const struct simhca_cm_sidr_req *req = &mad->sidr_req;
@@ -639,9 +654,13 @@ static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
 	int ret;
 
 	find_ends(req->private_data, req->service_id, simhca_cm_id_path(cm), &src, &dst);
-	ret = find_listener(port, &src, IBV_QPT_UD, &listener);
-	if (ret < 0)
-		note_full(listener, mad);
+	ret = find_listener(cma, port, &src, IBV_QPT_UD, mad, &listener);
+	if (ret < 0) {
+		struct cma_id *client = client_of(cma, mad);
+
+		if (client)
+			client->full_backlog = listener->backlog;
+	}
 	if (ret)
 		return ret;
 	id = make_request(listener, cm, &src, &dst);
@@ -656,10 +675,10 @@ static int take_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
 }
 
 /* A REQ that nobody has room for is repeated; a SIDR_REQ is refused, as by Linux. */
-static int on_sidr_req(struct cma_port *port, struct simhca_cm_id *cm,
+static int on_sidr_req(struct cma *cma, struct cma_port *port, struct simhca_cm_id *cm,
 		       const struct simhca_cm_mad *mad)
 {
-	int ret = take_sidr_req(port, cm, mad);
+	int ret = take_sidr_req(cma, port, cm, mad);
 
 	return ret < 0 ? SIMHCA_CM_SIDR_REJECT : ret;
 }
@@ -680,9 +699,9 @@ int cma_on_cm_event(void *arg, struct simhca_cm_id *cm, const struct simhca_cm_e
 		return 0;
 	switch (event->type) {
 	case SIMHCA_CM_REQ_RECEIVED:
-		return on_req(event->listener, cm, event->mad);
+		return on_req(arg, event->listener, cm, event->mad);
 	case SIMHCA_CM_SIDR_REQ_RECEIVED:
-		return on_sidr_req(event->listener, cm, event->mad);
+		return on_sidr_req(arg, event->listener, cm, event->mad);
 	case SIMHCA_CM_REP_RECEIVED:
 		on_rep(id, event->mad);
 		break;

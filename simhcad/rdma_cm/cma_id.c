@@ -113,8 +113,7 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 	struct device *device;
 	int error;
 
-	if (addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
-	    !addr->in6.sin6_scope_id)
+	if (cma_addr_is_link_local(addr) && !addr->in6.sin6_scope_id)
 		return simhca_why(why, EINVAL, "%s is link-local and has no scope",
 				  cma_addr_print(addr, text));
 	/* Where a device is on the loopback interface, its addresses are as good as any others. */
@@ -128,11 +127,12 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 	}
 	if (cma_addr_is_any(addr))
 		return 0;
-	if (addr->sa.sa_family != AF_IB) {
+	/* A scope names the interface, whatever addresses that has. */
+	if (addr->sa.sa_family != AF_IB && !cma_addr_is_link_local(addr)) {
 		union simhca_gid gid;
 
 		cma_addr_gid(addr, &gid);
-		if (!netif_has_address(cma->daemon->netif, gid.raw))
+		if (cma_addr_is_mapped(addr) || !netif_has_address(cma->daemon->netif, gid.raw))
 			return simhca_why(why, EADDRNOTAVAIL, "no network interface has %s",
 					  cma_addr_print(addr, text));
 	}
@@ -156,11 +156,13 @@ int cma_bind(struct cma_id *id, const union cma_addr *addr, struct simhca_why *w
 	if (ret)
 		return ret;
 	id->src = *addr;
+	id->dst.sa.sa_family = addr->sa.sa_family;
 	if (!id->afonly_set)
 		id->afonly = addr->sa.sa_family == AF_INET;
 	ret = cma_port_bind(id, why);
 	if (ret) {
 		memset(&id->src, 0, sizeof(id->src));
+		memset(&id->dst, 0, sizeof(id->dst));
 		id->device = NULL;
 		return ret;
 	}
@@ -196,16 +198,6 @@ int cma_listen(struct cma_id *id, int backlog, struct simhca_why *why)
 
 /* ------------------------------------------------------------------------------------ resolve */
 
-/* With Linux there is no route for packets from 127.0.0.1 that leave the host. */
-static bool is_from_loopback(struct cma_id *id)
-{
-	uint8_t index;
-
-	return id->src.sa.sa_family == AF_INET && cma_addr_is_loopback(&id->src) &&
-	       !cma_addr_is_any(&id->dst) && id->device->options->settings.wire &&
-	       !cma_addr_device(id->file->cma, &id->dst, &index);
-}
-
 /* A destination on this fabric, or on its device's wire: fills the path's far end. */
 static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 {
@@ -238,28 +230,58 @@ static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 }
 
 /*
- * Who is not bound to a device sends from the destination's own, if it is here, and by the same
- * address, as packets to a local address do.
+ * 0, or why an id gets no address: less than 0, the call fails with that errno; more than 0, ADDR_ERROR brings it,
+ * ETIMEDOUT when the time is over. So it is in the functions below.
+ *
+ * The source that the kernel routes packets to the destination from; its device is the id's if that has none yet. An
+ * address of this daemon's is reached without a route as well.
  */
-static void find_source(struct cma_id *id)
+static int find_route(struct cma_id *id, bool is_here, struct simhca_why *why)
 {
-	struct cma *cma = id->file->cma;
+	char to[CMA_ADDR_TEXT], from[CMA_ADDR_TEXT];
 	struct device *device;
-	uint8_t index = 0;
-	bool local;
+	union cma_addr src;
+	uint8_t index;
+	int ret = cma_route(id, &src);
 
-	device = cma_addr_device(cma, &id->dst, &index);
-	local = device || cma_addr_is_loopback(&id->dst);
+	if (ret)
+		return is_here ? 0
+			       : simhca_why(why, -ret,
+					    "the kernel routes nothing to %s: `ip route get "
+					    "ADDRESS` has to name a route",
+					    cma_addr_print(&id->dst, to));
+	if (id->device)
+		return 0;
+	device = cma_addr_device(id->file->cma, &src, &index);
+	if (!device)
+		return is_here ? 0
+			       : -simhca_why(why, ENODEV,
+					     "packets to %s leave from %s, where no device is",
+					     cma_addr_print(&id->dst, to),
+					     cma_addr_print(&src, from));
+	cma_attach(id, device, index);
+	if (id->src.sa.sa_family == AF_INET)
+		id->src.in.sin_addr = src.in.sin_addr;
+	else
+		id->src.in6.sin6_addr = src.in6.sin6_addr;
+	return 0;
+}
+
+/* Who is not bound to a device, and not routed, sends from the destination's own, if it is here, and by the same address. */
+static void find_source(struct cma_id *id, struct device *device, uint8_t index)
+{
+	const bool is_here = device;
+
 	if (!id->device) {
 		if (!device)
-			device = cma_any_device(cma, &id->dst, &index);
+			device = cma_any_device(id->file->cma, &id->dst, &index);
 		if (!device)
 			return;
 		cma_attach(id, device, index);
 	}
 	if (!cma_addr_is_zero(&id->src))
 		return;
-	if (!local)
+	if (!is_here)
 		cma_addr_of_source(id->device, id->sgid_index, &id->dst, &id->src);
 	else if (id->src.sa.sa_family == AF_INET)
 		id->src.in.sin_addr = id->dst.in.sin_addr;
@@ -267,20 +289,60 @@ static void find_source(struct cma_id *id)
 		id->src.in6.sin6_addr = id->dst.in6.sin6_addr;
 }
 
-static bool try_resolve(struct cma_id *id)
+/* Whether packets to its destination are the kernel's to route: those that leave the host, or could. */
+static bool is_routed(struct cma_id *id, const struct device *here)
 {
-	find_source(id);
-	if (!id->device)
+	const struct device *device = id->device ? id->device : here;
+	uint8_t index;
+
+	if (id->dst.sa.sa_family == AF_IB || cma_addr_is_any(&id->dst))
 		return false;
+	if (!device)
+		device = cma_any_device(id->file->cma, &id->dst, &index);
+	return device && !device->options->settings.infiniband &&
+	       (here || device->options->settings.wire);
+}
+
+/* What Linux says on Ethernet to what InfiniBand alone has, but for loopback, which has no route. */
+static int resolve_on_ethernet(struct cma_id *id, struct simhca_why *why)
+{
+	uint8_t index;
+
+	if (id->device->options->settings.infiniband || cma_addr_is_any(&id->dst))
+		return 0;
+	if (id->dst.sa.sa_family == AF_IB)
+		return cma_addr_device(id->file->cma, &id->dst, &index)
+			       ? 0
+			       : simhca_why(why, ENODEV, INFINIBAND_ONLY);
+	return id->ps == RDMA_PS_IPOIB ? -simhca_why(why, EINVAL, INFINIBAND_ONLY) : 0;
+}
+
+static int try_resolve(struct cma_id *id, struct simhca_why *why)
+{
+	uint8_t index = 0;
+	struct device *here = cma_addr_device(id->file->cma, &id->dst, &index);
+	int ret;
+
+	if (is_routed(id, here)) {
+		ret = find_route(id, here, why);
+		if (ret)
+			return ret;
+	}
+	find_source(id, here, index);
+	if (!id->device)
+		return simhca_why(why, ENODEV, "no device has an active port");
+	ret = resolve_on_ethernet(id, why);
+	if (ret)
+		return ret;
 	memset(&id->path, 0, sizeof(id->path));
-	return find_destination(id, &id->path);
+	return find_destination(id, &id->path) ? 0 : ETIMEDOUT;
 }
 
 static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct cma_id *id = timer->data;
 
-	if (try_resolve(id)) {
+	if (!try_resolve(id, NULL)) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return;
@@ -356,7 +418,6 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 {
 	struct device *before;
 	union cma_addr unresolved;
-	bool resolved;
 	int ret = 0;
 
 	if (dst->sa.sa_family != AF_INET && dst->sa.sa_family != AF_INET6 &&
@@ -371,33 +432,22 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	id->dst = *dst;
 	before = id->device;
 	unresolved = id->src;
-	resolved = try_resolve(id);
-	ret = infiniband_only(id, id->device, dst->sa.sa_family);
-	if (ret) {
-		id->device = before;
-		id->src = unresolved;
-	}
-	if (ret == ENODEV)
-		return simhca_why(why, ENODEV, INFINIBAND_ONLY);
-	if (ret) {
-		cma_notify_failure(id, CMA_NO_DEVICE, ret, INFINIBAND_ONLY);
-		cma_event(id, CMA_EV_ADDR_ERROR, -ret);
-		return 0;
-	}
-	if (resolved && is_from_loopback(id)) {
-		id->device = before;
-		return simhca_why(why, EINVAL,
-				  "the id is bound to loopback, from where no other host is "
-				  "reached: bind it to an address of the interface, or not at all");
-	}
-	if (resolved) {
+	ret = try_resolve(id, why);
+	if (!ret) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return 0;
 	}
-	if (!id->device)
-		return simhca_why(why, ENODEV, "no device has an active port");
-	resolve_later(id, timeout_ms);
+	id->device = before;
+	id->src = unresolved;
+	if (ret < 0)
+		return ret;
+	if (ret == ETIMEDOUT) {
+		resolve_later(id, timeout_ms);
+		return 0;
+	}
+	cma_notify_failure(id, CMA_NO_DEVICE, ret, "%s", why->text);
+	cma_event(id, CMA_EV_ADDR_ERROR, -ret);
 	return 0;
 }
 
@@ -417,6 +467,8 @@ int cma_resolve_route(struct cma_id *id, uint32_t timeout_ms, struct simhca_why 
 	if (id->state != CMA_ADDR_RESOLVED)
 		return simhca_why(why, EINVAL, "the address has to be resolved first");
 	infiniband = id->device->options->settings.infiniband;
+	if (!infiniband && (id->dst.sa.sa_family == AF_IB || id->ps == RDMA_PS_IPOIB))
+		return simhca_why(why, ENODEV, INFINIBAND_ONLY);
 	memory = simhca_device_memory(id->device->model);
 	path->port = id->device;
 	path->ca_guid = be64toh(memory->attr.node_guid);

@@ -82,27 +82,41 @@ static void rts_attr(const struct cma_id *id, const struct simhca_cm_connection 
 	}
 }
 
+/* Of a connection that is over nothing is known, and before both sides have spoken half of it is not. */
+static bool is_known(enum simhca_cm_state connection, uint32_t state)
+{
+	switch (connection) {
+	case SIMHCA_CM_REQ_RCVD:
+	case SIMHCA_CM_REP_SENT:
+	case SIMHCA_CM_REP_RCVD:
+	case SIMHCA_CM_ESTABLISHED:
+		return true;
+	case SIMHCA_CM_REQ_SENT:
+		return state == IBV_QPS_INIT;
+	default:
+		return false;
+	}
+}
+
 int cma_init_qp_attr(struct cma_id *id, uint32_t state, struct ib_uverbs_qp_attr *attr,
 		     struct simhca_why *why)
 {
-	enum simhca_cm_state known;
-
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
 	if (!id->device)
 		return simhca_why(why, EINVAL, "the id has no device yet");
-	if (state == IBV_QPS_INIT) {
+	if (id->state == CMA_LISTEN && id->qp_type != IBV_QPT_UD)
+		return simhca_why(why, EINVAL, "the id listens: a QP is of the id of a request");
+	/* Where no connection says more it is INIT's, whatever was asked for. */
+	if (!id->cm || id->qp_type == IBV_QPT_UD) {
 		init_attr(id, attr);
 		return 0;
 	}
-	if (!id->cm || id->qp_type == IBV_QPT_UD)
-		return simhca_why(why, EINVAL, "there is no connection");
-	/* Before both sides have spoken half of it is not known. */
-	known = simhca_cm_id_state(id->cm);
-	if (known != SIMHCA_CM_REQ_RCVD && known != SIMHCA_CM_REP_SENT &&
-	    known != SIMHCA_CM_REP_RCVD && known != SIMHCA_CM_ESTABLISHED)
+	if (!is_known(simhca_cm_id_state(id->cm), state))
 		return cma_not_in_this_state(id, -EINVAL, why);
-	if (state == IBV_QPS_RTR)
+	if (state == IBV_QPS_INIT)
+		init_attr(id, attr);
+	else if (state == IBV_QPS_RTR)
 		rtr_attr(id, simhca_cm_id_connection(id->cm), attr);
 	else if (state == IBV_QPS_RTS)
 		rts_attr(id, simhca_cm_id_connection(id->cm), attr);

@@ -32,7 +32,7 @@ static json_t *id_json(const struct cma_id *id)
 			 "type", name_of_qp_type(id->qp_type), "state", state_name(id), "src",
 			 cma_addr_print(&id->src, src), "lqpn", (json_int_t)id->qp_num, "comm",
 			 id->file->comm, "pid", (json_int_t)id->file->pid);
-	if (id->dst.sa.sa_family)
+	if (!cma_addr_is_zero(&id->dst) || cma_addr_port(&id->dst))
 		json_object_set_new(json, "dst", json_string(cma_addr_print(&id->dst, dst)));
 	if (id->cm)
 		json_object_set_new(json, "cm_state",
@@ -122,7 +122,8 @@ bool cma_next_id(const struct cma *cma, const struct device *device, uint32_t *h
 		.ps = id->ps,
 		.pid = id->file->pid,
 		.src = id->src.sa.sa_family ? &id->src.storage : NULL,
-		.dst = id->dst.sa.sa_family ? &id->dst.storage : NULL,
+		/* As with Linux, one that listens on all devices has none. */
+		.dst = id->device && id->dst.sa.sa_family ? &id->dst.storage : NULL,
 	};
 	return true;
 }

@@ -212,6 +212,13 @@ def test_cm_ids(device):
     client.kill()
     server.kill()
     wait_until(lambda: not shown(), 10, "the ids go")
+    # One at an address of the device knows the family of who will ask.
+    server = device.start("rping", "-s", "-a", "127.0.0.1", "-p", port)
+    wait_until(lambda: shown() or not server.running, TIME_LIMIT, "the listener")
+    listener, = shown()
+    assert (listener["src-addr"], listener["dst-addr"]) == (f"127.0.0.1:{port}", "0.0.0.0:0")
+    server.kill()
+    wait_until(lambda: not shown(), 10, "it goes")
 
 
 def test_many(device):

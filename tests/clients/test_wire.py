@@ -6,6 +6,7 @@ pair of virtual interfaces joins. No privilege is needed for that but a user nam
 import contextlib
 import ipaddress
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -141,6 +142,18 @@ def test_from_loopback(hosts):
     """With Linux, too, nothing leaves the host from there."""
     client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-I", "127.0.0.1", "-p", new_port())
     assert client.status and "rdma_resolve_addr: Invalid argument" in client.stderr, client
+
+
+def test_source_of_loopback(hosts):
+    """It is 127.0.0.1, as with Linux, whichever address of loopback is asked, where the device is on another interface."""
+    port = new_port()
+    start_listener(hosts[0], port, "rping", "-s", "-a", "0.0.0.0", "-p", port)
+    client = hosts[0].start("rping", "-c", "-a", "127.0.0.2", "-p", port, "-C", 1000000)
+    wait_until(lambda: re.search(rf" CONNECT +127\.0\.0\.1:\d+ +127\.0\.0\.2:{port} ",
+                                 expect_success(hosts[0].tool.run(SIMHCA, "cm")).stdout) or not client.running,
+               TIME_LIMIT, "it is connected")
+    assert client.running, client.result()
+    hosts[0].kill_programs()
 
 
 def test_nobody_listens(hosts):

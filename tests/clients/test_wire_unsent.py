@@ -8,13 +8,13 @@ import time
 import pytest
 
 from common import TIME_LIMIT, SIMHCA, Launcher, expect_success, new_port, wait_until
-from namespaces import IPV4, IPV6, IPV6_GID, another_host, inside, join, listens
+from namespaces import IPV4, IPV4_GID, IPV6, IPV6_GID, another_host, inside, join, listens
 from namespaces import namespaces_can_be_had, new_host, two_hosts, wire
 
 pytestmark = pytest.mark.skipif(not namespaces_can_be_had(),
                                 reason="no user namespaces, or no virtual Ethernet in them")
 
-NETWORK = "fd99::/64"
+NETWORK = {4: "10.99.0.0/24", 6: "fd99::/64"}
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +24,23 @@ def hosts():
 
 
 @contextlib.contextmanager
-def routes(host, *changes):
-    """How IPv6 leaves the host meanwhile; what the programs tell each other goes by IPv4."""
-    for change in changes:
-        expect_success(host.run("ip", "-6", "route", *change.split()))
+def routes(host, change, family=6):
+    """How packets leave the host meanwhile; what perftest's programs tell each other goes by IPv4."""
+    route = ["ip", f"-{family}", "route"]
+    before = expect_success(host.run(*route, "show", "root", NETWORK[family])).stdout.splitlines()
+    expect_success(host.run(*route, *change.split()))
     try:
         yield
     finally:
-        expect_success(host.run("ip", "-6", "route", "flush", "root", NETWORK))
-        expect_success(host.run("ip", "-6", "route", "add", NETWORK, "dev", "eth0"))
+        expect_success(host.run(*route, "flush", "root", NETWORK[family]))
+        for line in before:
+            expect_success(host.run(*route, "add", *line.split()))
 
 
 @pytest.mark.parametrize("change, error, reason, remedy", [
     (f"add {IPV6[1]} dev eth0 mtu lock 1500", "Message too long", "WIRE_TOO_LONG, vendor_err 115",
      "use a smaller path_mtu"),
-    (f"del {NETWORK} dev eth0", "Network is unreachable", "WIRE_NO_ROUTE, vendor_err 116",
+    (f"del {NETWORK[6]} dev eth0", "Network is unreachable", "WIRE_NO_ROUTE, vendor_err 116",
      "`ip route get ADDRESS` has to name a route"),
     (f"add unreachable {IPV6[1]}", "No route to host", "WIRE_NO_ROUTE, vendor_err 116",
      "`ip route get ADDRESS` has to name a route"),
@@ -86,19 +88,40 @@ def expect_refused(hosts, refusing, error, reason, remedy):
     assert wire(hosts[0])["unsent"] > before["unsent"]
 
 
+# An id that has no source gets one by its route, and none without: rdma_resolve_addr() fails. One that is bound to a
+# device takes for a neighbour of it whom no route leads to, as with Linux, but its packets have none either.
+UNBOUND = ["rping", "-c", "-p", 7471]
+BOUND = [*UNBOUND, "-I", IPV4[0]]
+
+
+@pytest.mark.parametrize("family, change, error", [
+    (6, f"del {NETWORK[6]} dev eth0", "Network is unreachable"),
+    (4, f"del {NETWORK[4]} dev eth0", "Network is unreachable"),
+    (6, f"add prohibit {IPV6[1]}", "Permission denied"),
+    (4, f"add unreachable {IPV4[1]}", "No route to host")])
+def test_an_address_without_a_route(hosts, family, change, error):
+    to = (IPV4 if family == 4 else IPV6)[1]
+    with routes(hosts[0], change, family):
+        client = hosts[0].run(*UNBOUND, "-a", to)
+        assert client.status and f"rdma_resolve_addr: {error}" in client.stderr, client
+    story = expect_success(hosts[0].tool.run(SIMHCA, "explain")).stdout.rstrip().split("\n\n")[-1]
+    assert f"rdma_cm RESOLVE_ADDR is refused: {error}\n" in story, story
+    assert f"the kernel routes nothing to {to if family == 4 else f'[{to}]'}:7471: `ip route get" in story, story
+
+
 @pytest.mark.parametrize("change, error", [
-    (f"del {NETWORK} dev eth0", "Network is unreachable"),
-    (f"add prohibit {IPV6[1]}", "Permission denied")])
+    (f"del {NETWORK[4]} dev eth0", "Network is unreachable"),
+    (f"add prohibit {IPV4[1]}", "Permission denied")])
 def test_a_request_that_cannot_be_sent(hosts, change, error):
     """rdma_connect() would wait for a minute: it is told while it waits."""
-    with routes(hosts[0], change):
-        client = hosts[0].start("rping", "-c", "-a", IPV6[1], "-p", new_port())
+    with routes(hosts[0], change, 4):
+        client = hosts[0].start(*BOUND, "-a", IPV4[1])
 
         def told():
             return expect_success(hosts[0].tool.run(SIMHCA, "explain", "--pid", client.pid)).stdout
         wait_until(lambda: " waits for an answer to what was not sent\n" in told(), TIME_LIMIT, "it is told")
         assert client.running, client.result()
-        assert re.search(rf"because:    rdma_connect\(\) to \[{IPV6[1]}\]:\d+ waits for an answer, and sending there "
+        assert re.search(rf"because:    rdma_connect\(\) to {IPV4[1]}:7471 waits for an answer, and sending there "
                          rf"failed: {error}\n", told()), told()
         hosts[0].kill_programs()
 
@@ -106,10 +129,10 @@ def test_a_request_that_cannot_be_sent(hosts, change, error):
 def test_a_host_that_answers_again(hosts):
     """What could not be sent a while ago is not held against a peer that is silent for itself."""
     port = new_port()
-    argv = ["ib_write_bw", "-F", "-x", IPV6_GID, "-p", port, "-D", TIME_LIMIT]
-    with routes(hosts[0], f"add prohibit {IPV6[1]}"):
+    argv = ["ib_write_bw", "-F", "-x", IPV4_GID, "-p", port, "-D", TIME_LIMIT]
+    with routes(hosts[0], f"add prohibit {IPV4[1]}", 4):
         unsent = wire(hosts[0])["unsent"]
-        hosts[0].start("rping", "-c", "-a", IPV6[1], "-p", port)
+        hosts[0].start(*BOUND, "-a", IPV4[1])
         wait_until(lambda: wire(hosts[0])["unsent"] > unsent, TIME_LIMIT, "it cannot send")
         hosts[0].kill_programs()
     server = hosts[1].start(*argv)

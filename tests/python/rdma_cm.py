@@ -25,7 +25,7 @@ AF_IB = 27
 PORT = pathlib.Path("/sys/class/infiniband/simhca0/ports/1")
 
 
-# Of QPs that do not exist. None is used twice: for a while after its connection it would be stale.
+# Of QPs that do not exist. None is used twice: where its connection has not ended it would be stale.
 QPNS = itertools.count(0x10000)
 
 

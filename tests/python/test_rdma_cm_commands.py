@@ -190,8 +190,15 @@ def test_af_ib(channel, other):
     gid = gids()[1 if is_ethernet() else 0]
     if is_ethernet():
         refused(errno.ENODEV, channel.bind, channel.create(IB), ib_address(TCP << 16, gid=gid))
+        refused(errno.ENODEV, channel.resolve_addr, channel.create(IB),
+                ib_address(TCP << 16 | 5000, gid=b"\xfd" * 16))
+        # An address is found, and no route.
         for to in gid, bytes(16), bytes(15) + b"\1":
-            refused(errno.ENODEV, channel.resolve_addr, channel.create(IB), ib_address(TCP << 16 | 5000, gid=to))
+            number = channel.create(IB)
+            channel.resolve_addr(number, ib_address(TCP << 16 | 5000, gid=to))
+            assert channel.event()[0] == ADDR_RESOLVED
+            assert channel.query(number, 0, 280)[24:40] == (to if any(to) else bytes(15) + b"\1")
+            refused(errno.ENODEV, channel.resolve_route, number)
         return
     number = channel.create(IB, uid=1, qp_type=2)
     channel.bind(number, ib_address(TCP << 16, 2**64 - 0x10000))

@@ -11,13 +11,13 @@ import threading
 import pytest
 
 from rdma_cm import (
-    ADDR_ERROR, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, IB, INIT_QP_ATTR, INTERNAL, IPOIB,
+    ADDR_ERROR, ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, IB, INIT_QP_ATTR, INTERNAL, IPOIB,
     JOIN_MCAST, MULTICAST_JOIN, QPNS, REJECTED, RESOLVE_IB_SERVICE, TCP, TIMEWAIT_EXIT, UDP,
     UNREACHABLE, USER, WRITE_CM_EVENT, address, channel, failures, is_ethernet, listener, other, refused)
 
 pytestmark = pytest.mark.addresses
 
-RTR, RTS = 2, 3
+RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
 AFONLY = 0, 2  # RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY
 COMM_EST, QP_FATAL = 4, 1  # ibv_event_type
 UC, XRC_SEND = 3, 9
@@ -179,6 +179,62 @@ def test_numbers(channel, other):
         assert (rts[130], rts[135], rts[136]) == (begins, 7, rnr)
 
 
+MASK_OF_INIT = {TCP: 0x39, UDP: 0x71}  # IBV_QP_STATE, PKEY_INDEX and PORT, with ACCESS_FLAGS or QKEY
+
+
+@pytest.mark.parametrize("ps", [TCP, UDP])
+def test_attributes_of_what_is_not_connected(channel, ps):
+    """They are those of INIT for whatever state, but of a listener for connections, which has none."""
+    def masks(number):
+        return {struct.unpack_from("<I", attributes(channel, number, state))[0] for state in range(RESET, ERR + 1)}
+
+    number = channel.create(ps)
+    channel.resolve(number, 5000)
+    assert masks(number) == {MASK_OF_INIT[ps]}
+    refused(errno.EINVAL, attributes, channel, number, ERR + 1)
+    # 127.0.0.1 is an address of the device's interface, so the listener has a device.
+    channel.bind(listens := channel.create(ps), address())
+    channel.listen(listens)
+    if ps == UDP:
+        assert masks(listens) == {MASK_OF_INIT[ps]}
+    else:
+        refused(errno.EINVAL, attributes, channel, listens, INIT)
+    channel.disconnect(listens)  # which ends nothing
+
+
+def test_attributes_of_a_connection_that_is_over(channel, other):
+    server, client = connected(channel, other)
+    for state in INIT, RTR, RTS:
+        assert attributes(channel, server, state)
+    other.disconnect(client)
+    assert channel.event()[0] == DISCONNECTED
+    for end in (channel, server), (other, client):
+        for state in INIT, RTR, RTS:
+            refused(errno.EINVAL, attributes, *end, state)
+
+
+def test_a_qp_that_connects_again(channel, other):
+    """As soon as its last connection has ended at both ends, with the next id."""
+    _, port = listener(channel)
+    qpn = next(QPNS)
+    for _ in range(2):
+        client = other.create(uid=2)
+        other.resolve(client, port)
+        other.connect(client, qpn)
+        kind, server, *_ = channel.event()
+        assert kind == CONNECT_REQUEST
+        channel.accept(server, 3, next(QPNS))
+        assert other.event()[:2] == (CONNECT_RESPONSE, client)
+        other.establish(client)
+        assert channel.event()[0] == ESTABLISHED
+        other.disconnect(client)
+        assert channel.event()[0] == DISCONNECTED
+        channel.disconnect(server)
+        assert other.event()[0] == DISCONNECTED
+        for end, number in (channel, server), (other, client):
+            end.destroy(number)
+
+
 def test_sequence_numbers(channel, other):
     """Each end expects what the other begins with."""
     server, client = connected(channel, other)
@@ -214,7 +270,7 @@ def test_data_before_the_last_message(channel, other):
     assert channel.event()[:2] == (ESTABLISHED, server)
     assert other.event()[0] == CONNECT_RESPONSE
     other.establish(client)
-    channel.notify(server, COMM_EST)
+    refused(errno.EISCONN, channel.notify, server, COMM_EST)
     assert not channel.readable(0.1)
 
 
@@ -229,7 +285,10 @@ def test_any_address_of_ipv6(channel, other, ps, only):
     port = struct.unpack_from("!H", channel.query(number, 0, 280), 18)[0]
     client = ask(other, port, ps)
     if only:
-        assert other.event()[:3] == ((REJECTED, client, 8) if ps == TCP else (UNREACHABLE, client, 1))
+        # As one that its program does not want: somebody listens on the port.
+        assert other.event()[:3] == ((REJECTED, client, 28) if ps == TCP else (UNREACHABLE, client, 2))
+        told = [failure for failure in failures() if failure["kind"] == "connection"][-1]
+        assert told["how"] == "nobody_listens" and f"listeners are: [::]:{port}" in told["text"], told
     else:
         _, request, *_ = channel.event()
         assert struct.unpack_from("<H", channel.query(request, 0, 280), 16)[0] == socket.AF_INET
@@ -239,11 +298,18 @@ def test_any_address_of_ipv6(channel, other, ps, only):
 
 def test_addresses(channel):
     """What is bound to, and what is resolved."""
-    for host in "0.0.0.0", "0.1.2.3", "127.0.0.1", "127.9.9.9":
-        channel.bind(channel.create(), address(0, host))
+    for host in "0.0.0.0", "127.0.0.1", "127.9.9.9":
+        number = channel.create()
+        channel.bind(number, address(0, host))
+        # The destination is of that family from now on.
+        assert struct.unpack_from("<2H", channel.query(number, 0, 280), 12) == (16, 16)
     for host in "::", "::1":
         channel.bind(channel.create(), address6(0, host))
-    refused(errno.EINVAL, channel.bind, channel.create(), address6(0, "fe80::1"))
+    refused(errno.EADDRNOTAVAIL, channel.bind, channel.create(), address(0, "0.1.2.3"))
+    refused(errno.EADDRNOTAVAIL, channel.bind, channel.create(), address6(0, "::ffff:127.0.0.1"))
+    for host in "fe80::1", "ff02::1":
+        refused(errno.EINVAL, channel.bind, channel.create(), address6(0, host))
+        refused(errno.ENODEV, channel.bind, channel.create(), address6(0, host, scope=1))
     refused(errno.EAFNOSUPPORT, channel.bind, channel.create(), bytes(16))
     refused(errno.EINVAL, channel.bind, channel.create(), address()[:8])
     refused(errno.EAFNOSUPPORT, channel.resolve_addr, channel.create(), bytes(16))
@@ -255,7 +321,7 @@ def test_addresses(channel):
     refused(errno.EINVAL, channel.listen, number)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "239.1.2.3"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.9.9.9", "239.1.2.3"])
 def test_source_of_what_is_not_bound(channel, host):
     """The loopback address is that of the device's interface here; a GID of InfiniBand is no source."""
     number = channel.create(UDP)
@@ -281,9 +347,13 @@ def test_groups_of_ipoib(channel):
     number = channel.create(IPOIB, uid=5)
     if is_ethernet():
         refused(errno.EINVAL, channel.bind, number, address())
-        channel.resolve_addr(number, address(5000, "0.0.0.0"))
+        channel.resolve_addr(number, address(5000, "239.1.2.3"))
         assert channel.event()[:3] == (ADDR_ERROR, number, -errno.EINVAL)
         assert channel.query(number, 0, 280)[20:24] == bytes(4)  # it has no source address
+        # Loopback is found, and no route.
+        channel.resolve_addr(number, address(5000, "0.0.0.0"))
+        assert channel.event()[:2] == (ADDR_RESOLVED, number)
+        refused(errno.ENODEV, channel.resolve_route, number)
         return
     channel.bind(number, address())
     group = address(0, "239.1.2.3")
