@@ -69,9 +69,13 @@ static inline enum simhca_reason simhca_gate_operation(const struct simhca_send_
 				 : qp_type == SIMHCA_QPT_UC  ? SIMHCA_OP_UC
 							     : SIMHCA_OP_UNCONNECTED;
 
-	if (!(has & service) || ((has & SIMHCA_OP_FETCHES) && (wqe->flags & SIMHCA_WQE_INLINE)))
+	if (!(has & service))
 		return SIMHCA_REASON_WQE_BAD_OPCODE;
-	if ((has & SIMHCA_OP_READ_LIKE) && !max_rd_atomic)
+	if (!(has & SIMHCA_OP_READ_LIKE))
+		return SIMHCA_REASON_NONE;
+	if ((has & SIMHCA_OP_FETCHES) && (wqe->flags & SIMHCA_WQE_INLINE))
+		return SIMHCA_REASON_WQE_BAD_OPCODE;
+	if (!max_rd_atomic)
 		return SIMHCA_REASON_READ_NOT_ENABLED;
 	if (((has & SIMHCA_OP_ATOMIC) || wqe->opcode == SIMHCA_WR_ATOMIC_WRITE) && length != 8)
 		return SIMHCA_REASON_ATOMIC_BAD_LENGTH;

@@ -12,9 +12,9 @@
  * mutant(inline_has_sges): s/wqe->num_sge = 0;//
  * mutant(receive_of_any_number): s/if (wqe->num_sge > max_sge)/if (false)/
  * mutant(sum_of_32_bits): s/uint64_t length = 0;/uint32_t length = 0;/
- * mutant(any_service): s/if (!(has & service) || /if (/
+ * mutant(any_service): s/!(has & service)/false/
  * mutant(data_to_the_wqe): s/(has & SIMHCA_OP_FETCHES) && (wqe->flags & SIMHCA_WQE_INLINE)/false/
- * mutant(reads_that_nobody_answers): s/(has & SIMHCA_OP_READ_LIKE) && !max_rd_atomic/false/
+ * mutant(reads_that_nobody_answers): s/!max_rd_atomic/false/
  * mutant(atomics_of_any_length): s/&& length != 8/\&\& false/
  */
 #include "proof.h"
