@@ -383,43 +383,6 @@ static void nothing_is_changed(void **state)
 	}
 }
 
-static struct pair *midway;
-
-static void fill_send_cq(void)
-{
-	if (atomic_load(&midway->b.recv_cq->state->pi))
-		atomic_store(&midway->a.send_cq->state->pi, midway->a.send_cq->cqe);
-}
-
-/* Others fill the sender's CQ once the data are there: the device carries the message, and it comes once. */
-static void no_room_for_the_send(void **state)
-{
-	const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
-
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-		struct pair *pair = midway = fastpath_pair_of(*state, types[i]);
-		struct simhca_step step = fastpath_attach(&pair->a);
-		struct simhca_cqe cqe;
-
-		recv_into(&pair->b, 1, 0, 8);
-		recv_into(&pair->b, 2, 8, 8);
-		fastpath_send(pair, 8);
-		fastpath_at_store = fill_send_cq;
-		assert_false(simhca_step(&step));
-		fastpath_at_store = NULL;
-		assert_int_equal(step.fastpath->handed[SIMHCA_SLOW_CQ], 1);
-		assert_true(cq_poll(pair->b.recv_cq, &cqe));
-		assert_int_equal(cqe.qpn, SIMHCA_VOID_QPN);
-		atomic_store(&pair->a.send_cq->state->pi, 0);
-		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
-		fastpath_completes(pair->a.send_cq);
-		expect(pair->b.recv_cq, 1, SUCCESS);
-		expect_none(pair->b.recv_cq);
-		assert_int_equal(rq_ci_of(pair->b.qp), 1);
-		fastpath_detach(&step);
-	}
-}
-
 static pid_t ends; /* when we read of it, and has our number then */
 
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long locals,
@@ -564,7 +527,6 @@ int main(void)
 		HERE(what_the_qps_do_not_grant),
 		HERE(receives_of_an_srq),
 		HERE(a_receive_that_was_consumed),
-		HERE(no_room_for_the_send),
 		HERE(a_read_of_who_has_ended),
 	};
 
