@@ -87,6 +87,8 @@ struct session *session_of(const struct daemon *daemon, uint32_t context);
 void session_ask_for_pidfds(struct session *session, bool ask);
 /* Takes the connection. */
 void session_open(struct device *device, int fd);
+/* Drops one of its commands that wait, as its client has gone. False: there is none. */
+bool session_drop_command(struct session *session);
 /*
  * Its client is gone, and it ends: part by part, beside others that end, which have two
  * milliseconds of the main thread together and then leave it to others for as long. Not twice.
