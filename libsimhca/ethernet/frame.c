@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "frame.h"
+#include "packet/bytes.h"
 #include "packet/checksum.h"
 
 #define TYPE_IPV4 0x0800
@@ -17,11 +18,6 @@
 #define IPV6_BYTES 40u
 #define UDP_BYTES 8u
 #define TCP_MIN 20u
-
-static uint16_t get16(const uint8_t *bytes)
-{
-	return (uint16_t)(bytes[0] << 8 | bytes[1]);
-}
 
 /* ------------------------------------------------------------------------------- parsing */
 
@@ -57,17 +53,17 @@ static void parse_ipv4(const uint8_t *bytes, uint32_t length, struct simhca_fram
 	if (left < IPV4_MIN || ip[0] >> 4 != 4)
 		return;
 	header = (ip[0] & 15u) * 4;
-	if (header < IPV4_MIN || header > left || get16(ip + 2) < header)
+	if (header < IPV4_MIN || header > left || simhca_get16(ip + 2) < header)
 		return;
 	fields->layers |= SIMHCA_LAYER_IPV4;
-	fragment = get16(ip + 6);
+	fragment = simhca_get16(ip + 6);
 	fields->tos = ip[1];
 	fields->ttl = ip[8];
 	fields->proto = ip[9];
 	fields->ip_flags = (uint8_t)((fragment & 0x4000 ? 2 : 0) | (fragment & 0x2000 ? 4 : 0));
 	memcpy(&fields->src_ip, ip + 12, 4);
 	memcpy(&fields->dst_ip, ip + 16, 4);
-	set_end(frame, length, get16(ip + 2));
+	set_end(frame, length, simhca_get16(ip + 2));
 	frame->l4 = frame->l3 + header;
 	frame->fragment = fragment & 0x3fff;
 	if (!(fragment & 0x1fff)) /* only the first one has the header that follows */
@@ -91,7 +87,7 @@ static void parse_ipv6(const uint8_t *bytes, uint32_t length, struct simhca_fram
 	fields->hop_limit = ip[7];
 	memcpy(fields->src_ip6, ip + 8, 16);
 	memcpy(fields->dst_ip6, ip + 24, 16);
-	set_end(frame, length, IPV6_BYTES + get16(ip + 4));
+	set_end(frame, length, IPV6_BYTES + simhca_get16(ip + 4));
 	frame->l4 = frame->l3 + IPV6_BYTES;
 	for (int i = 0; i < MAX_EXTENSIONS; i++) {
 		const uint8_t *header = bytes + frame->l4;
@@ -106,7 +102,7 @@ static void parse_ipv6(const uint8_t *bytes, uint32_t length, struct simhca_fram
 			return;
 		if (next == IPPROTO_FRAGMENT) {
 			frame->fragment = true;
-			if (get16(header + 2) & 0xfff8) /* not the first one */
+			if (simhca_get16(header + 2) & 0xfff8) /* not the first one */
 				return;
 		} else {
 			size = 8 + header[1] * 8u;
@@ -122,7 +118,7 @@ void simhca_frame_parse(const uint8_t *bytes, uint32_t length, struct simhca_fra
 {
 	struct simhca_frame_fields *fields = &frame->fields;
 	uint32_t at = SIMHCA_VLAN_OFFSET;
-	uint16_t type = get16(bytes + at);
+	uint16_t type = simhca_get16(bytes + at);
 
 	memset(frame, 0, sizeof(*frame));
 	memcpy(fields->dst_mac, bytes, 6);
@@ -136,7 +132,7 @@ void simhca_frame_parse(const uint8_t *bytes, uint32_t length, struct simhca_fra
 			frame->cvlan = type == TYPE_CVLAN;
 		}
 		at += SIMHCA_VLAN_BYTES;
-		type = get16(bytes + at);
+		type = simhca_get16(bytes + at);
 	}
 	fields->ether_type = htons(type);
 	frame->l3 = at + 2;
@@ -183,27 +179,21 @@ static uint16_t ipv4_checksum(const uint8_t *bytes, const struct simhca_frame *f
 		simhca_checksum_add(0, bytes + frame->l3, frame->l4 - frame->l3));
 }
 
-static void put(uint8_t *at, uint16_t value)
-{
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
-
 void simhca_frame_set_checksums(uint8_t *bytes, const struct simhca_frame *frame)
 {
 	uint32_t at = l4_checksum_at(frame);
 	uint16_t sum;
 
 	if (has(frame, SIMHCA_LAYER_IPV4)) {
-		put(bytes + frame->l3 + 10, 0);
-		put(bytes + frame->l3 + 10, ipv4_checksum(bytes, frame));
+		simhca_put16(bytes + frame->l3 + 10, 0);
+		simhca_put16(bytes + frame->l3 + 10, ipv4_checksum(bytes, frame));
 	}
 	if (!at)
 		return;
-	put(bytes + at, 0);
+	simhca_put16(bytes + at, 0);
 	sum = l4_checksum(bytes, frame);
 	/* 0 stands for "none" in UDP, so the other 0 is sent (RFC 768). */
-	put(bytes + at, sum || has(frame, SIMHCA_LAYER_TCP) ? sum : 0xffff);
+	simhca_put16(bytes + at, sum || has(frame, SIMHCA_LAYER_TCP) ? sum : 0xffff);
 }
 
 bool simhca_frame_checksums_ok(const uint8_t *bytes, const struct simhca_frame *frame)
@@ -212,7 +202,7 @@ bool simhca_frame_checksums_ok(const uint8_t *bytes, const struct simhca_frame *
 
 	if (!has(frame, SIMHCA_LAYER_IPV4) || !at || ipv4_checksum(bytes, frame))
 		return false;
-	if (has(frame, SIMHCA_LAYER_UDP) && !get16(bytes + at))
+	if (has(frame, SIMHCA_LAYER_UDP) && !simhca_get16(bytes + at))
 		return true;
 	return !l4_checksum(bytes, frame);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "packet/bytes.h"
 #include "packet/mad.h"
 #include "core/address.h"
 #include "core/av.h"
@@ -39,12 +40,6 @@ struct tapped {
 
 /* ------------------------------------------------------------------------------ the headers */
 
-static void put16(uint8_t *at, size_t value)
-{
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
-
 /* Nobody has these: devices of one host need none. */
 static uint8_t *put_ethernet(uint8_t *at, const struct simhca_wire_path *path, bool ipv4)
 {
@@ -54,7 +49,7 @@ static uint8_t *put_ethernet(uint8_t *at, const struct simhca_wire_path *path, b
 	memcpy(at + 2, path->destination.raw + 12, 4);
 	memcpy(at + 6, local, 2);
 	memcpy(at + 8, path->source.raw + 12, 4);
-	put16(at + 12, ipv4 ? 0x0800 : 0x86dd);
+	simhca_put16(at + 12, ipv4 ? 0x0800 : 0x86dd);
 	return at + ETHERNET_BYTES;
 }
 
@@ -64,14 +59,14 @@ static uint8_t *put_ipv4(uint8_t *at, const struct simhca_wire_path *path, uint8
 	memset(at, 0, IPV4_BYTES);
 	at[0] = 0x45;
 	at[1] = traffic_class;
-	put16(at + 2, IPV4_BYTES + udp_length);
-	put16(at + 4, path->ip_id);
-	put16(at + 6, 0x4000); /* DF */
+	simhca_put16(at + 2, IPV4_BYTES + udp_length);
+	simhca_put16(at + 4, path->ip_id);
+	simhca_put16(at + 6, 0x4000); /* DF */
 	at[8] = HOP_LIMIT;
 	at[9] = IPPROTO_UDP;
 	memcpy(at + 12, path->source.raw + 12, 4);
 	memcpy(at + 16, path->destination.raw + 12, 4);
-	put16(at + 10, simhca_checksum_end(simhca_checksum_add(0, at, IPV4_BYTES)));
+	simhca_put16(at + 10, simhca_checksum_end(simhca_checksum_add(0, at, IPV4_BYTES)));
 	return at + IPV4_BYTES;
 }
 
@@ -81,7 +76,7 @@ static uint8_t *put_ipv6(uint8_t *at, const struct simhca_wire_path *path, uint8
 	memset(at, 0, IPV6_BYTES);
 	at[0] = (uint8_t)(0x60 | traffic_class >> 4);
 	at[1] = (uint8_t)(traffic_class << 4);
-	put16(at + 4, udp_length);
+	simhca_put16(at + 4, udp_length);
 	at[6] = IPPROTO_UDP;
 	at[7] = HOP_LIMIT;
 	memcpy(at + 8, path->source.raw, 16);
@@ -114,12 +109,12 @@ static size_t put_headers(uint8_t headers[HEADERS_MOST], const struct simhca_wir
 
 	at = ipv4 ? put_ipv4(at, path, traffic_class, UDP_BYTES + length)
 		  : put_ipv6(at, path, traffic_class, UDP_BYTES + length);
-	put16(at, path->source_port);
-	put16(at + 2, SIMHCA_WIRE_PORT);
-	put16(at + 4, UDP_BYTES + length);
-	put16(at + 6, 0);
+	simhca_put16(at, path->source_port);
+	simhca_put16(at + 2, SIMHCA_WIRE_PORT);
+	simhca_put16(at + 4, UDP_BYTES + length);
+	simhca_put16(at + 6, 0);
 	if (!ipv4)
-		put16(at + 6, checksum6(path, at, datagram, length));
+		simhca_put16(at + 6, checksum6(path, at, datagram, length));
 	return (size_t)(at + UDP_BYTES - headers);
 }
 

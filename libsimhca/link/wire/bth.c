@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <endian.h>
 #include <string.h>
 
 #include "link/wire/bth.h"
+#include "packet/bytes.h"
 
 enum {
 	RETH = 1 << 0,
@@ -95,50 +95,6 @@ const char *simhca_wire_fault_name(enum simhca_wire_fault fault)
 	};
 
 	return (unsigned int)fault < SIMHCA_WIRE_FAULTS ? names[fault] : "unknown";
-}
-
-/* ------------------------------------------------------------------------- fields in bytes */
-
-static void put24(uint8_t *at, uint32_t value)
-{
-	at[0] = (uint8_t)(value >> 16);
-	at[1] = (uint8_t)(value >> 8);
-	at[2] = (uint8_t)value;
-}
-
-static uint8_t *put32(uint8_t *at, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(at, &value, 4);
-	return at + 4;
-}
-
-static uint8_t *put64(uint8_t *at, uint64_t value)
-{
-	value = htobe64(value);
-	memcpy(at, &value, 8);
-	return at + 8;
-}
-
-static uint32_t get24(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, 4);
-	return be32toh(value);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, 8);
-	return be64toh(value);
 }
 
 /* ---------------------------------------------------------------------------------- opcodes */
@@ -237,9 +193,9 @@ static uint8_t *put_bth(uint8_t *at, uint8_t opcode, const struct simhca_packet 
 	at[2] = (uint8_t)(PKEY_DEFAULT >> 8);
 	at[3] = (uint8_t)PKEY_DEFAULT;
 	at[4] = packet->op == SIMHCA_PKT_CNP ? BECN : 0;
-	put24(at + 5, packet->dest_qpn);
+	simhca_put24(at + 5, packet->dest_qpn);
 	at[8] = packet->ack_req ? ACK_REQUEST : 0;
-	put24(at + 9, packet->psn);
+	simhca_put24(at + 9, packet->psn);
 	return at + SIMHCA_BTH_BYTES;
 }
 
@@ -273,38 +229,38 @@ size_t simhca_bth_encode(const struct simhca_packet *packet, uint8_t headers[SIM
 		     (uint8_t)(service << SERVICE_SHIFT | (unsigned int)(operation - operations)),
 		     packet);
 	if (service == SERVICE_UD) {
-		at = put32(at, packet->qkey);
-		at = put32(at, packet->src_qpn & SIMHCA_QPN_MASK);
+		at = simhca_put32(at, packet->qkey);
+		at = simhca_put32(at, packet->src_qpn & SIMHCA_QPN_MASK);
 	}
 	if (service == SERVICE_XRC && !response)
-		at = put32(at, packet->srqn & SIMHCA_QPN_MASK);
+		at = simhca_put32(at, packet->srqn & SIMHCA_QPN_MASK);
 	if (operation->has & FETH)
-		at = put32(at, (packet->flush_placement & FETH_PLACEMENT) |
-				       (packet->flush_selectivity & FETH_SELECTIVITY)
-					       << FETH_SELECTIVITY_SHIFT);
+		at = simhca_put32(at, (packet->flush_placement & FETH_PLACEMENT) |
+					      (packet->flush_selectivity & FETH_SELECTIVITY)
+						      << FETH_SELECTIVITY_SHIFT);
 	if (operation->has & (RETH | ATOMIC_ETH)) {
-		at = put64(at, packet->va);
-		at = put32(at, packet->rkey);
+		at = simhca_put64(at, packet->va);
+		at = simhca_put32(at, packet->rkey);
 	}
 	if (operation->has & RETH)
-		at = put32(at, (uint32_t)packet->dma_length);
+		at = simhca_put32(at, (uint32_t)packet->dma_length);
 	if (operation->has & ATOMIC_ETH) {
-		at = put64(at, packet->atomic.swap_add);
-		at = put64(at, packet->atomic.compare_swap ? packet->atomic.compare : 0);
+		at = simhca_put64(at, packet->atomic.swap_add);
+		at = simhca_put64(at, packet->atomic.compare_swap ? packet->atomic.compare : 0);
 	}
 	if (operation->has & AETH) {
 		at[0] = packet->syndrome;
-		put24(at + 1, packet->msn);
+		simhca_put24(at + 1, packet->msn);
 		at += 4;
 	}
 	if (operation->has & ATOMIC_ACK_ETH)
-		at = put64(at, packet->atomic_old);
+		at = simhca_put64(at, packet->atomic_old);
 	if (operation->has & IMMDT) { /* as it lies in memory */
 		memcpy(at, &packet->imm_or_rkey, 4);
 		at += 4;
 	}
 	if (operation->has & IETH)
-		at = put32(at, packet->imm_or_rkey);
+		at = simhca_put32(at, packet->imm_or_rkey);
 	return (size_t)(at - headers);
 }
 
@@ -315,43 +271,43 @@ static const uint8_t *decode_extended(const uint8_t *at, const struct operation 
 				      enum service service, struct simhca_packet *packet)
 {
 	if (service == SERVICE_UD) {
-		packet->qkey = get32(at);
-		packet->src_qpn = get24(at + 5);
+		packet->qkey = simhca_get32(at);
+		packet->src_qpn = simhca_get24(at + 5);
 		at += 8;
 	}
 	if (service == SERVICE_XRC && !simhca_is_response(packet->op)) {
-		packet->srqn = get24(at + 1);
+		packet->srqn = simhca_get24(at + 1);
 		at += 4;
 	}
 	if (operation->has & FETH) {
-		uint32_t feth = get32(at);
+		uint32_t feth = simhca_get32(at);
 
 		packet->flush_placement = feth & FETH_PLACEMENT;
 		packet->flush_selectivity = feth >> FETH_SELECTIVITY_SHIFT & FETH_SELECTIVITY;
 		at += 4;
 	}
 	if (operation->has & (RETH | ATOMIC_ETH)) {
-		packet->va = get64(at);
-		packet->rkey = get32(at + 8);
+		packet->va = simhca_get64(at);
+		packet->rkey = simhca_get32(at + 8);
 		at += 12;
 	}
 	if (operation->has & RETH) {
-		packet->dma_length = get32(at);
+		packet->dma_length = simhca_get32(at);
 		at += 4;
 	}
 	if (operation->has & ATOMIC_ETH) {
 		packet->atomic.compare_swap = packet->op == SIMHCA_PKT_COMPARE_SWAP;
-		packet->atomic.swap_add = get64(at);
-		packet->atomic.compare = packet->atomic.compare_swap ? get64(at + 8) : 0;
+		packet->atomic.swap_add = simhca_get64(at);
+		packet->atomic.compare = packet->atomic.compare_swap ? simhca_get64(at + 8) : 0;
 		at += 16;
 	}
 	if (operation->has & AETH) {
 		packet->syndrome = at[0];
-		packet->msn = get24(at + 1);
+		packet->msn = simhca_get24(at + 1);
 		at += 4;
 	}
 	if (operation->has & ATOMIC_ACK_ETH) {
-		packet->atomic_old = get64(at);
+		packet->atomic_old = simhca_get64(at);
 		at += 8;
 	}
 	if (operation->has & IMMDT) {
@@ -359,7 +315,7 @@ static const uint8_t *decode_extended(const uint8_t *at, const struct operation 
 		at += 4;
 	}
 	if (operation->has & IETH) {
-		packet->imm_or_rkey = get32(at);
+		packet->imm_or_rkey = simhca_get32(at);
 		at += 4;
 	}
 	return at;
@@ -369,9 +325,9 @@ static const uint8_t *decode_extended(const uint8_t *at, const struct operation 
 static size_t get_bth(const uint8_t *at, struct simhca_packet *packet)
 {
 	packet->solicited = at[1] & SOLICITED;
-	packet->dest_qpn = get24(at + 5);
+	packet->dest_qpn = simhca_get24(at + 5);
 	packet->ack_req = at[8] & ACK_REQUEST;
-	packet->psn = get24(at + 9);
+	packet->psn = simhca_get24(at + 9);
 	return (at[1] >> PAD_SHIFT & 3) + SIMHCA_ICRC_BYTES;
 }
 

@@ -6,6 +6,7 @@
 #include "core/av.h"
 #include "link/wire/bth.h"
 #include "link/wire/icrc.h"
+#include "packet/bytes.h"
 
 #define LRH_BYTES 8 /* ones, where a native packet has one */
 #define IPV4_BYTES 20
@@ -14,19 +15,13 @@
 #define UDP_PROTOCOL 17
 #define BEHIND_IP_ID 14 /* of the IPv4 header */
 
-static void put16(uint8_t *at, size_t value)
-{
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
-
 static size_t put_ipv4(uint8_t *at, const struct simhca_wire_path *path, size_t datagram)
 {
 	memset(at, 0xff, IPV4_BYTES);
 	at[0] = 0x45;
-	put16(at + 2, IPV4_BYTES + UDP_BYTES + datagram);
-	put16(at + 4, path->ip_id);
-	put16(at + 6, 0x4000); /* do not fragment */
+	simhca_put16(at + 2, IPV4_BYTES + UDP_BYTES + datagram);
+	simhca_put16(at + 4, path->ip_id);
+	simhca_put16(at + 6, 0x4000); /* do not fragment */
 	at[9] = UDP_PROTOCOL;
 	memcpy(at + 12, path->source.raw + 12, 4);
 	memcpy(at + 16, path->destination.raw + 12, 4);
@@ -37,7 +32,7 @@ static size_t put_ipv6(uint8_t *at, const struct simhca_wire_path *path, size_t 
 {
 	memset(at, 0xff, 8);
 	at[0] = 0x6f;
-	put16(at + 4, UDP_BYTES + datagram);
+	simhca_put16(at + 4, UDP_BYTES + datagram);
 	at[6] = UDP_PROTOCOL;
 	memcpy(at + 8, path->source.raw, 16);
 	memcpy(at + 24, path->destination.raw, 16);
@@ -71,10 +66,10 @@ static uint32_t compute(const struct simhca_wire_path *path, const uint8_t *data
 	at += LRH_BYTES;
 	at += simhca_gid_is_ipv4(&path->destination) ? put_ipv4(at, path, whole)
 						     : put_ipv6(at, path, whole);
-	put16(at, path->source_port);
-	put16(at + 2, SIMHCA_WIRE_PORT);
-	put16(at + 4, UDP_BYTES + whole);
-	put16(at + 6, 0xffff);
+	simhca_put16(at, path->source_port);
+	simhca_put16(at + 2, SIMHCA_WIRE_PORT);
+	simhca_put16(at + 4, UDP_BYTES + whole);
+	simhca_put16(at + 6, 0xffff);
 	at += UDP_BYTES;
 	memcpy(at, datagram, SIMHCA_BTH_BYTES);
 	at[4] = 0xff; /* FECN, BECN, reserved */
