@@ -141,8 +141,12 @@ static bool has_room(const struct simhca_segment *segment, uint64_t size)
 	return hole;
 }
 
-int simhca_context_room(struct simhca_context *context, uint64_t bytes, uint32_t *number,
-			struct simhca_why *why)
+/*
+ * A segment that has room for so many bytes in pieces, so that they all can lie in it; another one
+ * if none has. 0 or -errno, and why says.
+ */
+static int find_room(struct simhca_context *context, uint64_t bytes, uint32_t *number,
+		     struct simhca_why *why)
 {
 	uint64_t size = round_up(bytes ? bytes : 1, SIMHCA_CONTEXT_UNIT);
 	uint64_t grown = GROWN_SEGMENT << (context->segments / SEGMENTS_OF_A_SIZE);
@@ -159,7 +163,7 @@ void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,
 {
 	uint32_t number;
 
-	if (simhca_context_room(context, bytes, &number, why))
+	if (find_room(context, bytes, &number, why))
 		return NULL;
 	return simhca_context_alloc_in(context, number, bytes, where);
 }
@@ -311,7 +315,7 @@ int simhca_context_place(struct simhca_context *context, uint64_t bytes, bool fa
 		       ? simhca_context_own_segment(context, bytes)
 		       : 0;
 	*segment = *own;
-	return *own ? 0 : simhca_context_room(context, bytes, segment, why);
+	return *own ? 0 : find_room(context, bytes, segment, why);
 }
 
 void *simhca_context_alloc_in(struct simhca_context *context, uint32_t number, uint64_t bytes,

@@ -30,12 +30,6 @@ struct simhca_segment {
 int simhca_context_add_segment(struct simhca_context *context, uint64_t size,
 			       struct simhca_why *why);
 void simhca_context_drop_segments(struct simhca_context *context);
-/*
- * A segment that has room for so many bytes in pieces, so that they all can lie in it; another one
- * if none has. 0 or -errno, and why says.
- */
-int simhca_context_room(struct simhca_context *context, uint64_t bytes, uint32_t *segment,
-			struct simhca_why *why);
 /* Zeroed memory in the context's segments; *where and the address in this process. NULL: why says.
  */
 void *simhca_context_alloc(struct simhca_context *context, uint64_t bytes,

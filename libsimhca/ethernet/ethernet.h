@@ -58,9 +58,6 @@ struct simhca_rss {
 	uint32_t hash_fields; /* enum simhca_hash_fields */
 	uint8_t key[SIMHCA_RSS_KEY_BYTES];
 };
-/* Of at most 36 bytes; the Toeplitz hash of Microsoft's RSS specification. */
-uint32_t simhca_toeplitz(const uint8_t key[SIMHCA_RSS_KEY_BYTES], const uint8_t *input,
-			 size_t length);
 /* The fields that are asked for and that the frame has, hashed; 0 if there is none. */
 uint32_t simhca_rss_hash(const struct simhca_rss *rss, const struct simhca_frame *frame);
 struct simhca_qp *simhca_rss_wq(const struct simhca_rss *rss, const struct simhca_frame *frame);

@@ -13,7 +13,8 @@
 
 #define MAX_INPUT 36u /* bytes: two IPv6 addresses and two ports */
 
-uint32_t simhca_toeplitz(const uint8_t key[SIMHCA_RSS_KEY_BYTES], const uint8_t *input,
+/* Of at most MAX_INPUT bytes; the Toeplitz hash of Microsoft's RSS specification. */
+static uint32_t toeplitz(const uint8_t key[SIMHCA_RSS_KEY_BYTES], const uint8_t *input,
 			 size_t length)
 {
 	/* The 32 bits of the key that lie over the current bit of the input, and those behind. */
@@ -60,7 +61,7 @@ uint32_t simhca_rss_hash(const struct simhca_rss *rss, const struct simhca_frame
 		memcpy(input + length, parts[i].field, parts[i].size);
 		length += parts[i].size;
 	}
-	return simhca_toeplitz(rss->key, input, length);
+	return toeplitz(rss->key, input, length);
 }
 
 struct simhca_qp *simhca_rss_wq(const struct simhca_rss *rss, const struct simhca_frame *frame)

@@ -48,7 +48,7 @@ struct held {
 
 /* ------------------------------------------------------------------------- owner words */
 
-bool simhca_step_acquire(struct simhca_owner *word, uint32_t name, uint32_t *generation)
+static bool acquire_word(struct simhca_owner *word, uint32_t name, uint32_t *generation)
 {
 	uint32_t none = 0;
 
@@ -603,7 +603,7 @@ static bool wait_for_device(struct simhca_step *step, struct simhca_step_held *h
 		return false;
 	for (int i = 0; i < OWNER_LOOKS && !acquired; i++)
 		acquired = !atomic_load_explicit(&word->holder, memory_order_relaxed) &&
-			   simhca_step_acquire(word, held->name, &held->generation);
+			   acquire_word(word, held->name, &held->generation);
 	simhca_spin_done(&step->spin, acquired);
 	return acquired;
 }
@@ -612,7 +612,7 @@ bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *
 {
 	struct simhca_fastpath *fastpath = step->fastpath;
 
-	if (!simhca_step_acquire(&step->mem->req_owner, held->name, &held->generation) &&
+	if (!acquire_word(&step->mem->req_owner, held->name, &held->generation) &&
 	    !wait_for_device(step, held))
 		return false;
 	/* relaxed, as `wants` is above: nothing depends on these hints. */
@@ -638,7 +638,7 @@ static SIMHCA_STEP_INLINE bool carry_all(void *arg, struct simhca_step_held *own
 		*why = SIMHCA_SLOW_STATE;
 		return false;
 	}
-	if (!simhca_step_acquire(word, own->name, &held.resp_generation)) {
+	if (!acquire_word(word, own->name, &held.resp_generation)) {
 		*why = SIMHCA_SLOW_OWNER;
 		return false;
 	}

@@ -96,7 +96,6 @@ static inline void simhca_step_add(_Atomic uint64_t *count, uint64_t n)
 
 /* ------------------------------------------------------------------------- owner words */
 
-bool simhca_step_acquire(struct simhca_owner *word, uint32_t name, uint32_t *generation);
 /* Acquires the owner word of the QP's requester; waits a moment if the device has it. */
 bool simhca_step_acquire_own(struct simhca_step *step, struct simhca_step_held *held);
 /* Releases an owner word. True: the device wants it. */

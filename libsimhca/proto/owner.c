@@ -131,7 +131,7 @@ static void forget_what_was_kept(struct simhca_qp *qp)
 	qp->requester.adaptive = false;
 }
 
-bool simhca_requester_acquire(struct simhca_qp *qp)
+static bool acquire_requester(struct simhca_qp *qp)
 {
 	struct simhca_requester *req = &qp->req;
 	enum begun begun = begin(&qp->mem->req_owner, &qp->req_lock,
@@ -167,7 +167,7 @@ void simhca_requester_commit_cqe(struct simhca_qp *qp, uint32_t cqe_index)
 	requester_commit(qp);
 }
 
-bool simhca_requester_release(struct simhca_qp *qp)
+static bool release_requester(struct simhca_qp *qp)
 {
 	if (simhca_progress_differs_requester(qp->mem, qp->req_lock.generation, &qp->req))
 		requester_commit(qp);
@@ -247,7 +247,7 @@ bool simhca_qp_begin(struct simhca_qp *qp)
 {
 	if (!simhca_side_try_lock(&qp->req_lock, true))
 		return false;
-	if (simhca_requester_acquire(qp))
+	if (acquire_requester(qp))
 		return true;
 	simhca_side_unlock(&qp->req_lock); /* who holds the requester rings */
 	return false;
@@ -255,7 +255,7 @@ bool simhca_qp_begin(struct simhca_qp *qp)
 
 void simhca_qp_end(struct simhca_qp *qp)
 {
-	bool wanted = simhca_requester_release(qp);
+	bool wanted = release_requester(qp);
 
 	if (simhca_side_unlock(&qp->req_lock) || wanted)
 		simhca_engine_schedule(qp->context->engine, &qp->task);
@@ -285,7 +285,7 @@ static bool begin_requester(struct simhca_qp *qp)
 {
 	if (!simhca_side_try_lock(&qp->req_lock, false))
 		return false;
-	if (simhca_requester_acquire(qp))
+	if (acquire_requester(qp))
 		return true;
 	simhca_side_unlock(&qp->req_lock);
 	return false;

@@ -38,7 +38,6 @@ bool simhca_side_unlock(struct simhca_side_lock *lock);
  * Acquires the owner word, under the side's lock. If what programs wrote there makes no sense the
  * QP fails. False: a program has it; it has been asked to ring the doorbell when it releases it.
  */
-bool simhca_requester_acquire(struct simhca_qp *qp);
 bool simhca_responder_acquire(struct simhca_qp *qp);
 /* What was done so far counts from now on, whatever happens until the release. */
 void simhca_responder_commit(struct simhca_qp *qp);
@@ -58,7 +57,6 @@ bool simhca_responder_has_claim(const struct simhca_qp *qp);
 /* The CQE of the last receive that was committed, by whomever; under the side's lock. */
 uint32_t simhca_responder_last_cqe(const struct simhca_qp *qp);
 /* Commits and releases the owner word; true: somebody wants the QP to be looked at again. */
-bool simhca_requester_release(struct simhca_qp *qp);
 bool simhca_responder_release(struct simhca_qp *qp);
 
 /*
