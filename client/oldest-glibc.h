@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * For the libraries that containers have (simhca cdi), whose glibc may be older than the one that they are built
- * with: down to 2.31. Included by the compiler before everything else (-include).
+ * For the libraries that containers have (simhca cdi), whose glibc may be older than the one that
+ * they are built with: down to 2.31. Included by the compiler before everything else (-include).
  *
- * What moved from libpthread and libdl to libc has a new version in glibc 2.32 and 2.34, beside the one that it had; the
- * linker takes the new one unless it is told. The functions are the same.
+ * What moved from libpthread and libdl to libc has a new version in glibc 2.32 and 2.34, beside the
+ * one that it had; the linker takes the new one unless it is told. The functions are the same.
  */
 #ifndef SIMHCA_OLDEST_GLIBC_H
 #define SIMHCA_OLDEST_GLIBC_H
@@ -44,7 +44,10 @@ SIMHCA_SYMBOL_OF_(pthread_cond_clockwait, "GLIBC_2.30");
 #undef __GLIBC_USE_C23_STRTOL
 #define __GLIBC_USE_C23_STRTOL 0
 
-/* stat() and fstat() are functions since 2.33; before, they were macros, of these. The preload library has them for others. */
+/*
+ * stat() and fstat() are functions since 2.33; before, they were macros, of these. The preload
+ * library has them for others.
+ */
 #ifndef SIMHCA_HOOKS_STAT
 #include <sys/stat.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * No verb is a cancellation point (pthreads(7)): a thread that ended in one would leave a lock held,
- * a descriptor open, or a step of the fast path for others to wait for. So what runs in a program's
- * verbs makes system calls past the C library's functions, which are cancellation points. Where a
- * verb has to wait for a thread or a condition, it is not cancelled meanwhile.
+ * No verb is a cancellation point (pthreads(7)): a thread that ended in one would leave a lock
+ * held, a descriptor open, or a step of the fast path for others to wait for. So what runs in a
+ * program's verbs makes system calls past the C library's functions, which are cancellation points.
+ * Where a verb has to wait for a thread or a condition, it is not cancelled meanwhile.
  *
  * All return what the C library's function would, and set errno.
  */
@@ -35,14 +35,14 @@ static inline int simhca_call_close(int fd)
 }
 
 /*
- * The numbers below are the program's: it may count on the next one that is free, and where it closes
- * what it does not know (closefrom(3)) its own files have these numbers from then on.
+ * The numbers below are the program's: it may count on the next one that is free, and where it
+ * closes what it does not know (closefrom(3)) its own files have these numbers from then on.
  */
 #define SIMHCA_LOWEST_FD 256
 
 /*
- * Instead of fd, which it closes: the same with a number that is not the program's; or fd, where the
- * program may have no more, or no number as high. errno stays.
+ * Instead of fd, which it closes: the same with a number that is not the program's; or fd, where
+ * the program may have no more, or no number as high. errno stays.
  */
 static inline int simhca_call_move_fd(int fd)
 {

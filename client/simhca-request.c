@@ -206,7 +206,10 @@ static int receive_answer(const struct simhca_request *request, int fd,
 	return EPROTO;
 }
 
-/* Sends the request by a socket whose other end the daemon keeps, and gives the socket back for the next one. */
+/*
+ * Sends the request by a socket whose other end the daemon keeps, and gives the socket back for the
+ * next one.
+ */
 static int request_on(struct simhca_socket *socket, const struct simhca_request *request,
 		      struct simhca_answer *answer)
 {

@@ -43,8 +43,8 @@ struct simhca_answer {
 
 /*
  * Waits for the daemon only, and for it whatever signals come: it answers at once, or has died. 0
- * when there is an answer, whatever status it has; else errno: ENOTCONN when the daemon has gone, EBADF when
- * device_fd is not that connection by now, EPROTO for what is no answer.
+ * when there is an answer, whatever status it has; else errno: ENOTCONN when the daemon has gone,
+ * EBADF when device_fd is not that connection by now, EPROTO for what is no answer.
  */
 int simhca_request(const struct simhca_request *request, struct simhca_answer *answer);
 
@@ -56,8 +56,8 @@ int simhca_request(const struct simhca_request *request, struct simhca_answer *a
 void simhca_tell(const struct simhca_request *request);
 
 /*
- * A text for SAY, of size bytes, NUL included: that the program is at its limit. what is in front of
- * it, "its memory cannot be mapped".
+ * A text for SAY, of size bytes, NUL included: that the program is at its limit. what is in front
+ * of it, "its memory cannot be mapped".
  */
 void simhca_say_limit(char *text, size_t size, const char *what);
 

@@ -63,7 +63,10 @@ static void sleep_once(struct simhca_answer_slot *slot)
 		NULL, 0l);
 }
 
-/* 0, or why no answer comes: EBADF if the program has closed it, and has something else by its number. */
+/*
+ * 0, or why no answer comes: EBADF if the program has closed it, and has something else by its
+ * number.
+ */
 static int look_at_connection(int device_fd, uint64_t connection)
 {
 	struct pollfd pfd = { .fd = device_fd, .events = 0 };

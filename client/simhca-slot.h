@@ -18,8 +18,8 @@ void simhca_slot_end(struct simhca_answer_slot *slot);
 /* Whether an answer may still come, so that the slot cannot be used for another. */
 bool simhca_slot_is_pending(const struct simhca_answer_slot *slot);
 /*
- * 0, or why no answer will come: ENOTCONN, the connection has ended; EBADF, device_fd is not that connection any more
- * (simhca_connection(); 0: that is not known).
+ * 0, or why no answer will come: ENOTCONN, the connection has ended; EBADF, device_fd is not that
+ * connection any more (simhca_connection(); 0: that is not known).
  */
 int simhca_slot_wait(struct simhca_answer_slot *slot, int device_fd, uint64_t connection);
 /* Of the body what there is room for. 0, or EPROTO: it is no answer. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Commands of Ethernet: RAW_PACKET QPs, WQs, RSS and flow steering. A sender without CAP_NET_RAW over
- * simhcad's user namespace gets EPERM for a RAW_PACKET QP and for a flow. simhca-abi-cmd.h says how
- * they are sent.
+ * Commands of Ethernet: RAW_PACKET QPs, WQs, RSS and flow steering. A sender without CAP_NET_RAW
+ * over simhcad's user namespace gets EPERM for a RAW_PACKET QP and for a flow. simhca-abi-cmd.h
+ * says how they are sent.
  */
 #ifndef SIMHCA_ABI_CMD_ETHERNET_H
 #define SIMHCA_ABI_CMD_ETHERNET_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Commands of memory: regions, windows, on-chip memory, on-demand paging, and how the device reaches
- * the memory of a process. simhca-abi-cmd.h says how they are sent.
+ * Commands of memory: regions, windows, on-chip memory, on-demand paging, and how the device
+ * reaches the memory of a process. simhca-abi-cmd.h says how they are sent.
  */
 #ifndef SIMHCA_ABI_CMD_MEMORY_H
 #define SIMHCA_ABI_CMD_MEMORY_H
@@ -115,10 +115,10 @@ SIMHCA_ABI_SIZE(struct simhca_reg_dm_mr_req, 32);
  * memory only (memfd, tmpfs, hugetlbfs). The descriptor may be closed afterwards, and the file may
  * shrink: an access to what is no longer there is an error completion.
  *
- * With addr it is a region of the sender's memory there, which the sender is about to move into the file. It
- * lies in the file only if programs can map that; otherwise it is as one of REG_MR, and the sender leaves its
- * memory where it is. REREG_MR makes one of REG_MR of it, and then the sender moves the memory back. Or that
- * memory is a mapping of the file already.
+ * With addr it is a region of the sender's memory there, which the sender is about to move into the
+ * file. It lies in the file only if programs can map that; otherwise it is as one of REG_MR, and
+ * the sender leaves its memory where it is. REREG_MR makes one of REG_MR of it, and then the sender
+ * moves the memory back. Or that memory is a mapping of the file already.
  */
 struct simhca_reg_dmabuf_mr_req {
 	uint64_t offset; /* into the file; the same within a page as iova, and as addr */
@@ -207,10 +207,10 @@ SIMHCA_ABI_SIZE(struct simhca_agent_reply, 16);
  * write-protect mode and without ever protecting any: so no access of the program is held up, and
  * its events tell which pages the program drops. One is kept for each process.
  *
- * WATCH_MR: struct simhca_handle, of an ordinary region that lies in the sender's memory; the reply has
- * a copy of that userfaultfd. From now on the device notes what of the region's memory is unmapped,
- * moved or dropped, and used after that, for lint. The sender registers the memory with the
- * userfaultfd, likewise, as only it may wait for who holds the locks of that address space, and
+ * WATCH_MR: struct simhca_handle, of an ordinary region that lies in the sender's memory; the reply
+ * has a copy of that userfaultfd. From now on the device notes what of the region's memory is
+ * unmapped, moved or dropped, and used after that, for lint. The sender registers the memory with
+ * the userfaultfd, likewise, as only it may wait for who holds the locks of that address space, and
  * closes it: were there one when the device is gone, nobody would read its events.
  */
 

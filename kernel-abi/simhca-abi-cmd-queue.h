@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Commands of queues and what belongs to them: address handles, CQs, XRC domains, SRQs, QPs, multicast
- * groups, completion counters. simhca-abi-cmd.h says how they are sent.
+ * Commands of queues and what belongs to them: address handles, CQs, XRC domains, SRQs, QPs,
+ * multicast groups, completion counters. simhca-abi-cmd.h says how they are sent.
  */
 #ifndef SIMHCA_ABI_CMD_QUEUE_H
 #define SIMHCA_ABI_CMD_QUEUE_H
@@ -311,16 +311,16 @@ struct simhca_modify_qp_reply {
 SIMHCA_ABI_SIZE(struct simhca_modify_qp_reply, 16);
 
 /*
- * Queues of a QP whose memory another program has been given, and no program uses any more. They are
- * to get other memory, in two commands, while the client neither polls nor posts there:
+ * Queues of a QP whose memory another program has been given, and no program uses any more. They
+ * are to get other memory, in two commands, while the client neither polls nor posts there:
  *
- * RENEW_QUEUE brings a file of the same size. The client maps it where it has the queue, and says in
- * it what is the client's: ci of a CQ, pi of an SRQ. It can arm the CQ at any time. Until then the
- * device works with the memory that there was. No program is attached to the queue's QPs meanwhile. It
- * fails if none is needed, or not at this moment (EBUSY), and may be repeated.
+ * RENEW_QUEUE brings a file of the same size. The client maps it where it has the queue, and says
+ * in it what is the client's: ci of a CQ, pi of an SRQ. It can arm the CQ at any time. Until then
+ * the device works with the memory that there was. No program is attached to the queue's QPs
+ * meanwhile. It fails if none is needed, or not at this moment (EBUSY), and may be repeated.
  *
- * MOVE_QUEUE: the client has mapped it, and the device does so, too. What waits in the queue is there
- * then, by the same indices.
+ * MOVE_QUEUE: the client has mapped it, and the device does so, too. What waits in the queue is
+ * there then, by the same indices.
  */
 enum simhca_renew {
 	SIMHCA_RENEW_SEND_CQ = 1 << 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Commands for drivers of real hardware, which know only the kernel's interface. The preload library
- * passes on what they ask the kernel for. simhca-abi-cmd.h says how they are sent.
+ * Commands for drivers of real hardware, which know only the kernel's interface. The preload
+ * library passes on what they ask the kernel for. simhca-abi-cmd.h says how they are sent.
  */
 #ifndef SIMHCA_ABI_CMD_UVERBS_H
 #define SIMHCA_ABI_CMD_UVERBS_H
@@ -11,13 +11,15 @@
 #endif
 
 /*
- * UVERBS_WRITE: a write command, with the structs of <rdma/ib_user_verbs.h>; what the driver and its
- * device exchange beside them (<rdma/efa-abi.h>) follows each of them. GET_CONTEXT is the first one on
- * a connection, and takes the place of OPEN_CONTEXT. CREATE_CQ with a completion channel brings the
- * program's end of it along.
+ * UVERBS_WRITE: a write command, with the structs of <rdma/ib_user_verbs.h>; what the driver and
+ * its device exchange beside them (<rdma/efa-abi.h>) follows each of them. GET_CONTEXT is the first
+ * one on a connection, and takes the place of OPEN_CONTEXT. CREATE_CQ with a completion channel
+ * brings the program's end of it along.
  */
 #define SIMHCA_UVERBS_BYTES 320u
-/* Methods of drivers, which are no write commands: an object and a method of its, by their numbers. */
+/*
+ * Methods of drivers, which are no write commands: an object and a method of its, by their numbers.
+ */
 #define SIMHCA_UVERBS_METHOD(object, method) (0x40000000u | (object) << 16 | (method))
 #define SIMHCA_UVERBS_EFA_QUERY_MR SIMHCA_UVERBS_METHOD(7u, 0x1000u) /* UVERBS_OBJECT_MR */
 enum simhca_uverbs_part { SIMHCA_UVERBS_CORE, SIMHCA_UVERBS_DRIVER, SIMHCA_UVERBS_PARTS };

@@ -110,8 +110,8 @@ SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
  * was its latest, whoever ends in the middle.
  */
 /*
- * Of an SRQ the claimants are its connected QPs, and who sends to its UD QPs. Of more than there are
- * numbers for the device carries the messages.
+ * Of an SRQ the claimants are its connected QPs, and who sends to its UD QPs. Of more than there
+ * are numbers for the device carries the messages.
  */
 #define SIMHCA_SRQ_CLAIMANTS 256u
 #define SIMHCA_CLAIMANT_DEVICE 1u /* of a UD QP's queue; the others are those that send to it */

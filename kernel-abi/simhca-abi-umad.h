@@ -3,11 +3,11 @@
  * /dev/infiniband/umadN and issmN: what the preload library and the daemon say to each other when a
  * program uses the calls of rdma/ib_user_mad.h there.
  *
- * The descriptor is a connection as that of uverbs is: datagrams with struct simhca_cmd_hdr, and the
- * socket for the answer. What comes the other way on the connection itself are MADs, each a datagram
- * as read() of the kernel's device has it: struct ib_user_mad_hdr (without its last 8 bytes unless
- * ENABLE_PKEY was asked for), and the MAD, or the message that RMPP makes of several. So poll() and
- * O_NONBLOCK are the socket's, and read() nearly so.
+ * The descriptor is a connection as that of uverbs is: datagrams with struct simhca_cmd_hdr, and
+ * the socket for the answer. What comes the other way on the connection itself are MADs, each a
+ * datagram as read() of the kernel's device has it: struct ib_user_mad_hdr (without its last 8
+ * bytes unless ENABLE_PKEY was asked for), and the MAD, or the message that RMPP makes of several.
+ * So poll() and O_NONBLOCK are the socket's, and read() nearly so.
  */
 #ifndef SIMHCA_ABI_UMAD_H
 #define SIMHCA_ABI_UMAD_H

@@ -199,13 +199,13 @@ static inline uint32_t simhca_recv_stride(uint32_t max_sge)
 }
 
 /*
- * What a small SEND brings may wait for who polls, who copies it to the receive's first buffer; ConnectX
- * calls that scatter to CQE. Where it is, CQEs say: enum simhca_cqe_data.
+ * What a small SEND brings may wait for who polls, who copies it to the receive's first buffer;
+ * ConnectX calls that scatter to CQE. Where it is, CQEs say: enum simhca_cqe_data.
  *
- * The device leaves it in the receive's slot of an RQ that has slot data: each slot ends with room for
- * them, on a cache line of its own. Programs leave it beside the ring of the CQ: that of CQE i is in slot
- * i modulo the number of slots, if fewer CQEs than that wait. A datagram's begins with the header, as in
- * the buffer.
+ * The device leaves it in the receive's slot of an RQ that has slot data: each slot ends with room
+ * for them, on a cache line of its own. Programs leave it beside the ring of the CQ: that of CQE i
+ * is in slot i modulo the number of slots, if fewer CQEs than that wait. A datagram's begins with
+ * the header, as in the buffer.
  */
 #define SIMHCA_SLOT_DATA 64u	   /* bytes of the message, at most */
 #define SIMHCA_CQ_DATA 128u	   /* bytes of a slot beside a CQ's ring */
