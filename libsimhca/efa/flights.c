@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a QP has under way to other hosts: flights, routes, parcels; and how a parcel becomes packets. */
 #include <stdlib.h>
-#include <time.h>
 #include <utlist.h>
 
 #include "core/fabric.h"
 #include "core/mtu.h"
 #include "packet/packet.h"
+#include "simhca-clock.h"
 #include "wire.h"
 
 #define RDMA_PARCEL 8192u   /* bytes of an RDMA operation that are a parcel */
@@ -18,11 +18,8 @@
 /* A flow that begins later is larger, also after this host was started anew. */
 static uint64_t new_flow(uint64_t last)
 {
-	struct timespec now;
-	uint64_t flow;
+	uint64_t flow = simhca_clock_ns(CLOCK_REALTIME);
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	flow = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 	return flow > last ? flow : last + 1;
 }
 

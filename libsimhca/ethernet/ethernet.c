@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The Ethernet link: takes a frame from a RAW_PACKET QP to those who are to get it. */
-#include <infiniband/verbs.h>
 #include <string.h>
 
+#include "core/address.h"
 #include "core/guard.h"
 #include "dma/dma.h"
 #include "ethernet.h"
@@ -38,7 +38,7 @@ static void find_targets(const struct simhca_qp *qp, const struct simhca_frame *
 
 	targets->count = 0;
 	for (device = qp->device->fabric->devices; device; device = device->next)
-		if (atomic_load(&device->mem->port.state) == IBV_PORT_ACTIVE)
+		if (simhca_port_is_active(device))
 			simhca_flow_match(device, qp, frame, length, !qp->ethernet.copies->counted,
 					  targets);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* General management packets: MADs from QP 1 to QP 1, over the local link or the wire. */
 
-#include <infiniband/verbs.h>
-
 #include "core/address.h"
 #include "core/device.h"
 #include "link/tap.h"
@@ -21,7 +19,7 @@ bool simhca_device_send_gmp(struct simhca_device *device, const struct simhca_av
 	struct simhca_gmp gmp = { .mad = mad, .dgid = av->dgid, .slid = simhca_device_lid(device) };
 	struct simhca_device *to;
 
-	if (atomic_load(&device->mem->port.state) != IBV_PORT_ACTIVE)
+	if (!simhca_port_is_active(device))
 		return false;
 	if (av->is_global && !simhca_device_gid(device, av->sgid_index, &gmp.sgid))
 		return false;

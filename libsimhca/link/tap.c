@@ -2,7 +2,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "packet/bytes.h"
 #include "packet/mad.h"
@@ -14,6 +13,7 @@
 #include "engine/worker.h"
 #include "link/wire/bth.h"
 #include "paging/odp.h"
+#include "simhca-clock.h"
 #include "simhca-device.h"
 #include "tap.h"
 #include "packet/checksum.h"
@@ -120,14 +120,6 @@ static size_t put_headers(uint8_t headers[HEADERS_MOST], const struct simhca_wir
 
 /* ---------------------------------------------------------------------------- what is at hand */
 
-static uint64_t realtime_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void emit(const struct simhca_fabric *fabric, const struct simhca_frame_facts *facts,
 		 const uint8_t *bytes, uint32_t length)
 {
@@ -139,7 +131,7 @@ void simhca_tap_datagram(const struct simhca_fabric *fabric, const struct simhca
 			 uint8_t traffic_class, const void *datagram, size_t length)
 {
 	uint8_t frame[HEADERS_MOST + SIMHCA_DATAGRAM_MOST(MTU_MOST)];
-	const struct simhca_frame_facts facts = { .time_ns = realtime_ns() };
+	const struct simhca_frame_facts facts = { .time_ns = simhca_clock_ns(CLOCK_REALTIME) };
 	size_t headers;
 
 	if (length > SIMHCA_DATAGRAM_MOST(MTU_MOST))
@@ -303,7 +295,7 @@ struct simhca_tap_mark simhca_tap_begin(struct simhca_worker *worker, struct sim
 		packet->av && !simhca_is_response(packet->op) ? packet->av : &qp->qpc->av;
 	struct simhca_wire_path path = path_of(qp, av);
 	const struct simhca_frame_facts facts = {
-		.time_ns = realtime_ns(),
+		.time_ns = simhca_clock_ns(CLOCK_REALTIME),
 		.context = qp->context ? qp->context->id : 0,
 		.qpn = qp->qpn,
 		.peer_qpn = packet->dest_qpn,
@@ -359,7 +351,7 @@ void simhca_tap_packet(struct simhca_worker *worker, const struct simhca_frame_f
 	struct simhca_tap_mark mark = { .first = worker->tap.used };
 	struct simhca_frame_facts timed = *facts;
 
-	timed.time_ns = realtime_ns();
+	timed.time_ns = simhca_clock_ns(CLOCK_REALTIME);
 	worker->tap.depth++;
 	if (packet->op == SIMHCA_PKT_SEND)
 		add_frame(&worker->tap, packet, payload, path, 0, &timed);

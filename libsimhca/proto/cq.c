@@ -2,7 +2,6 @@
 /* Completion queues: publishing CQEs, completion events, overrun. */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <time.h>
 
 #include "cq_impl.h"
 #include "core/context.h"
@@ -10,19 +9,12 @@
 #include "engine/engine.h"
 #include "inject/inject.h"
 #include "qp.h"
+#include "simhca-clock.h"
 #include "simhca-device.h"
 #include "simhca-verbs.h"
 #include "queue/store.h"
 #include "queue/cqe_reservation.h"
 #include "queue/words.h"
-
-static uint64_t clock_now(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void simhca_cq_tell_of_error(struct simhca_cq *cq, const char *why)
 {
@@ -244,8 +236,8 @@ bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, s
 	simhca_store();
 	simhca_cqe_write(slot, cqe);
 	if (cq->view.stamped) {
-		slot->timestamp = clock_now(CLOCK_MONOTONIC);
-		slot->wallclock = clock_now(CLOCK_REALTIME);
+		slot->timestamp = simhca_now_ns();
+		slot->wallclock = simhca_clock_ns(CLOCK_REALTIME);
 	}
 	if (commit)
 		commit(qp, cqe_index);

@@ -5,7 +5,6 @@
  */
 #include <arpa/inet.h>
 #include <byteswap.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,7 +121,7 @@ static enum obstacle find_obstacle_to(const struct simhca_qp *qp, const struct s
 	pthread_rwlock_unlock(&fabric->lock);
 	if (!has_port)
 		return why_no_port(qp, av, has_reversed);
-	if (!peer || atomic_load(&qp->device->mem->port.state) != IBV_PORT_ACTIVE)
+	if (!peer || !simhca_port_is_active(qp->device))
 		return PORT_DOWN;
 	if (!qpn || peer->qpn != qpn)
 		return NO_QP;
