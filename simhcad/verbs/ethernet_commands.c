@@ -5,15 +5,8 @@
 #include "handlers.h"
 #include "simhca-verbs.h"
 
-HANDLER(create_wq)
-{
-	return simhca_create_wq(session->context, request->body, reply->body, why);
-}
-
-HANDLER(modify_wq)
-{
-	return simhca_modify_wq(session->context, request->body, reply->body, why);
-}
+CALL(create_wq, request->body, reply->body);
+CALL(modify_wq, request->body, reply->body);
 
 HANDLER(destroy_wq)
 {
@@ -21,15 +14,8 @@ HANDLER(destroy_wq)
 				   NULL, why);
 }
 
-HANDLER(create_rwq_table)
-{
-	return simhca_create_rwq_table(session->context, request->body, reply->body, why);
-}
-
-HANDLER(destroy_rwq_table)
-{
-	return simhca_destroy_rwq_table(session->context, handle_of(request), why);
-}
+CALL(create_rwq_table, request->body, reply->body);
+CALL(destroy_rwq_table, handle_of(request));
 
 HANDLER(create_rss_qp)
 {
@@ -45,25 +31,10 @@ HANDLER(create_flow)
 	return ret ? ret : simhca_create_flow(session->context, request->body, reply->body, why);
 }
 
-HANDLER(destroy_flow)
-{
-	return simhca_destroy_flow(session->context, handle_of(request), why);
-}
-
-HANDLER(create_counters)
-{
-	return simhca_create_counters(session->context, reply->body, why);
-}
-
-HANDLER(read_counters)
-{
-	return simhca_read_counters(session->context, handle_of(request), reply->body, why);
-}
-
-HANDLER(destroy_counters)
-{
-	return simhca_destroy_counters(session->context, handle_of(request), why);
-}
+CALL(destroy_flow, handle_of(request));
+CALL(create_counters, reply->body);
+CALL(read_counters, handle_of(request), reply->body);
+CALL(destroy_counters, handle_of(request));
 
 command_table ethernet_commands = {
 	COMMAND(CREATE_WQ, create_wq, SIZE(create_wq_req), SIZE(create_qp_reply), 0),

@@ -13,10 +13,7 @@ HANDLER(offer_memory)
 	return ret ? ret : simhca_offer_memory(session->context, mm, request->body, why);
 }
 
-HANDLER(find_peer)
-{
-	return simhca_find_peer(session->context, request->body, reply->body, why);
-}
+CALL(find_peer, request->body, reply->body);
 
 /* The channel, for a program that may write to the memory of the process that reads there. */
 static void lend_channel(struct session *session, uint64_t *channel, uint64_t event, pid_t reader,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* How a file defines commands: handlers, which are thin calls of the device model, and a table of them. */
+/* How a file defines commands: handlers, most of them calls of the device model, and a table of them. */
 #ifndef SIMHCAD_HANDLERS_H
 #define SIMHCAD_HANDLERS_H
 
@@ -9,6 +9,14 @@
 #define HANDLER(name)                                                                              \
 	static int name(struct session *session, struct request *request, struct reply *reply,     \
 			struct simhca_why *why)
+
+/* A handler that does no more than call the model's function of its name. */
+#define CALL(name, ...)                                                                            \
+	HANDLER(name)                                                                              \
+	{                                                                                          \
+		return simhca_##name(session->context, __VA_ARGS__, why);                          \
+	}                                                                                          \
+	command_handler name
 
 #define NONE 0
 #define COMMAND(NUMBER, function, request, reply, num_fds)                                         \

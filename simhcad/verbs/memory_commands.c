@@ -10,20 +10,9 @@
 #include "session/device.h"
 #include "simhca-verbs.h"
 
-HANDLER(alloc_pd)
-{
-	return simhca_alloc_pd(session->context, reply->body, why);
-}
-
-HANDLER(dealloc_pd)
-{
-	return simhca_dealloc_pd(session->context, handle_of(request), why);
-}
-
-HANDLER(query_pd)
-{
-	return simhca_query_pd(session->context, handle_of(request), why);
-}
+CALL(alloc_pd, reply->body);
+CALL(dealloc_pd, handle_of(request));
+CALL(query_pd, handle_of(request));
 
 HANDLER(reg_mr)
 {
@@ -84,10 +73,7 @@ HANDLER(dereg_mr)
 	return leave_file_end(session, request, leaving, ret);
 }
 
-HANDLER(query_mr)
-{
-	return simhca_query_mr(session->context, handle_of(request), reply->body, why);
-}
+CALL(query_mr, handle_of(request), reply->body);
 
 HANDLER(alloc_mr)
 {
@@ -97,15 +83,8 @@ HANDLER(alloc_mr)
 	return ret ? ret : simhca_alloc_mr(session->context, mm, request->body, reply->body, why);
 }
 
-HANDLER(alloc_mw)
-{
-	return simhca_alloc_mw(session->context, request->body, reply->body, why);
-}
-
-HANDLER(dealloc_mw)
-{
-	return simhca_dealloc_mw(session->context, handle_of(request), why);
-}
+CALL(alloc_mw, request->body, reply->body);
+CALL(dealloc_mw, handle_of(request));
 
 HANDLER(alloc_dm)
 {
@@ -116,10 +95,7 @@ HANDLER(alloc_dm)
 	return ret;
 }
 
-HANDLER(free_dm)
-{
-	return simhca_free_dm(session->context, handle_of(request), why);
-}
+CALL(free_dm, handle_of(request));
 
 /* Whoever has a descriptor of the connection has all rights to what was made on it. */
 HANDLER(import_dm)
@@ -188,10 +164,7 @@ HANDLER(watch_mr)
 	return ret;
 }
 
-HANDLER(advise_mr)
-{
-	return simhca_advise_mr(session->context, request->body, why);
-}
+CALL(advise_mr, request->body);
 
 HANDLER(query_odp)
 {
@@ -199,15 +172,8 @@ HANDLER(query_odp)
 	return 0;
 }
 
-HANDLER(create_ah)
-{
-	return simhca_create_ah(session->context, request->body, reply->body, why);
-}
-
-HANDLER(destroy_ah)
-{
-	return simhca_destroy_ah(session->context, handle_of(request), why);
-}
+CALL(create_ah, request->body, reply->body);
+CALL(destroy_ah, handle_of(request));
 
 command_table memory_commands = {
 	COMMAND(ALLOC_PD, alloc_pd, NONE, HANDLE, 0),

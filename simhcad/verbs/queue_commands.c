@@ -51,15 +51,8 @@ HANDLER(move_queue)
 	return simhca_move_queue(session->context, request->body, why);
 }
 
-HANDLER(modify_cq)
-{
-	return simhca_modify_cq(session->context, request->body, why);
-}
-
-HANDLER(arm_cq)
-{
-	return simhca_arm_cq(session->context, handle_of(request), why);
-}
+CALL(modify_cq, request->body);
+CALL(arm_cq, handle_of(request));
 
 /*
  * libefa does not bring the client's end of the channel: one is kept. A copy of it is the request's until
@@ -139,30 +132,11 @@ HANDLER(open_xrcd)
 	return simhca_open_xrcd(session->context, req, file, reply->body, why);
 }
 
-HANDLER(close_xrcd)
-{
-	return simhca_close_xrcd(session->context, handle_of(request), why);
-}
-
-HANDLER(create_srq)
-{
-	return simhca_create_srq(session->context, request->body, reply->body, why);
-}
-
-HANDLER(modify_srq)
-{
-	return simhca_modify_srq(session->context, request->body, reply->body, why);
-}
-
-HANDLER(srq_op)
-{
-	return simhca_srq_op(session->context, request->body, reply->body, why);
-}
-
-HANDLER(query_srq)
-{
-	return simhca_query_srq(session->context, handle_of(request), reply->body, why);
-}
+CALL(close_xrcd, handle_of(request));
+CALL(create_srq, request->body, reply->body);
+CALL(modify_srq, request->body, reply->body);
+CALL(srq_op, request->body, reply->body);
+CALL(query_srq, handle_of(request), reply->body);
 
 HANDLER(destroy_srq)
 {
@@ -180,10 +154,7 @@ HANDLER(create_qp)
 	return ret ? ret : simhca_create_qp(session->context, request->body, reply->body, why);
 }
 
-HANDLER(open_qp)
-{
-	return simhca_open_qp(session->context, request->body, reply->body, why);
-}
+CALL(open_qp, request->body, reply->body);
 
 /* In front of what was wrong: programs have many. */
 static void name_qp(const struct session *session, uint32_t handle, struct simhca_why *why)
@@ -218,10 +189,7 @@ HANDLER(modify_qp)
 	return 0;
 }
 
-HANDLER(query_qp)
-{
-	return simhca_query_qp(session->context, handle_of(request), reply->body, why);
-}
+CALL(query_qp, handle_of(request), reply->body);
 
 HANDLER(destroy_qp)
 {
@@ -251,25 +219,10 @@ HANDLER(attach_mcast)
 	return 0;
 }
 
-HANDLER(detach_mcast)
-{
-	return simhca_detach_mcast(session->context, request->body, why);
-}
-
-HANDLER(create_comp_cntr)
-{
-	return simhca_create_comp_cntr(session->context, request->body, reply->body, why);
-}
-
-HANDLER(destroy_comp_cntr)
-{
-	return simhca_destroy_comp_cntr(session->context, handle_of(request), why);
-}
-
-HANDLER(attach_comp_cntr)
-{
-	return simhca_attach_comp_cntr(session->context, request->body, why);
-}
+CALL(detach_mcast, request->body);
+CALL(create_comp_cntr, request->body, reply->body);
+CALL(destroy_comp_cntr, handle_of(request));
+CALL(attach_comp_cntr, request->body);
 
 command_table queue_commands = {
 	COMMAND(CREATE_CQ, create_cq, SIZE(create_cq_req), SIZE(create_cq_reply), 0),
