@@ -47,6 +47,7 @@ int cma_route(const struct cma_id *id, union cma_addr *src)
 	ret = connect(fd, &dst.sa, (socklen_t)cma_addr_size(&dst)) ? -errno : 0;
 	if (!ret && getsockname(fd, &src->sa, &size))
 		ret = -errno;
+	cma_addr_set_port(src, cma_addr_port(&id->src));
 	close(fd);
 	return ret;
 }

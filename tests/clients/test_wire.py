@@ -156,6 +156,42 @@ def test_source_of_loopback(hosts):
     hosts[0].kill_programs()
 
 
+@contextlib.contextmanager
+def routed_from(host, source, interface, *routes):
+    """That source is an address of the interface, and those routes have it."""
+    expect_success(host.run("ip", "addr", "add", f"{source}/24", "dev", interface))
+    try:
+        for route in routes:
+            expect_success(host.run("ip", "route", "add", route, "dev", "eth0", "src", source))
+        yield
+    finally:
+        expect_success(host.run("ip", "addr", "del", f"{source}/24", "dev", interface))
+
+
+def test_source_of_a_route(hosts):
+    """It is the kernel's choice, as with Linux, and not that of the first GID."""
+    port = new_port()
+    start_listener(hosts[1], port, "rping", "-s", "-a", "0.0.0.0", "-p", port)
+    with routed_from(hosts[0], "10.99.0.7", "eth0", IPV4[1]):
+        wait_until(lambda: "0a63:0007" in expect_success(hosts[0].tool.run(SIMHCA, "wire")).stdout, TIME_LIMIT, "its GID")
+        client = hosts[0].start("rping", "-c", "-a", IPV4[1], "-p", port, "-C", 1000000)
+        wait_until(lambda: re.search(rf" CONNECT +10\.99\.0\.7:\d+ +{IPV4[1]}:{port} ",
+                                     expect_success(hosts[0].tool.run(SIMHCA, "cm")).stdout) or not client.running,
+                   TIME_LIMIT, "it is connected")
+        assert client.running, client.result()
+        hosts[0].kill_programs()
+        hosts[1].kill_programs()
+
+
+def test_source_without_a_device(hosts):
+    """Packets would leave from an address that no device has."""
+    with routed_from(hosts[0], "10.96.0.1", "lo", "10.97.0.0/24"):
+        client = hosts[0].run("rping", "-c", "-a", "10.97.0.1", "-p", new_port())
+    assert client.status and "RDMA_CM_EVENT_ADDR_ERROR, error -19" in client.stderr, client
+    story = expect_success(hosts[0].tool.run(SIMHCA, "explain")).stdout
+    assert re.search(r"packets to 10\.97\.0\.1:\d+ leave from 10\.96\.0\.1:\d+, where no device is\n", story), story
+
+
 def test_nobody_listens(hosts):
     """The other host's daemon says so."""
     client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-p", new_port(), "-C", 1)
