@@ -11,6 +11,8 @@
 
 /* A wr_id as programs have it: they count with it, or put pointers there. */
 const char *story_wr_id(const json_t *failure, char text[24]);
+/* "app[123]", whose it is. */
+void story_print_who(FILE *out, const json_t *failure);
 /* Of a request that was refused: its sender is not told so, for its service is unreliable. */
 bool story_is_unreliable(const json_t *failure);
 /* Whether this failure of the list begins a story that passes; those that follow from it do not. */

@@ -17,6 +17,7 @@
  *   supervisor.c   shows the device to one that it does not reach, by answering system calls
  *   environment.c  the variables that show the device to an unmodified program
  *   story.c        the daemon's report of failures, for people
+ *   lint_notes.c   its notes of lint, for people
  *   capture.c      frames from the daemon, into a pcap file
  *   rules.c        rules of faults, to the daemon
  *   advice.c       what an error means, what mostly causes it, what to do
