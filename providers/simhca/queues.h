@@ -81,6 +81,17 @@ static inline void shca_cq_lock(struct shca_cq *cq)
 		shca_lock(&cq->lock);
 }
 
+/* With the lock, before each change of the lists: a child may have inherited one that was under way. */
+static inline void shca_chains_inherit(uint32_t *changed_by, struct shca_chain *const lists[],
+				       unsigned int count)
+{
+	if (*changed_by == shca_process())
+		return;
+	for (unsigned int i = 0; i < count; i++)
+		shca_chain_inherit(lists[i]);
+	*changed_by = shca_process();
+}
+
 /* say.c: for verb, which may be told to wait for what another thread, or this one, has begun. */
 void shca_sq_lock_wait(struct shca_qp *qp, const char *verb);
 void shca_cq_lock_wait(struct shca_cq *cq, const char *verb);

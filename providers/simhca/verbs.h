@@ -144,7 +144,7 @@ void shca_cq_event(struct ibv_cq *cq);
 void shca_channels_end(struct shca_context *ctx);
 int shca_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int shca_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/* What uses it. */
+/* cq_users.c */
 void shca_cq_attach_qp(struct shca_qp *qp);
 void shca_cq_detach_qp(struct shca_qp *qp);
 void shca_cq_reset_qp(struct shca_qp *qp);
