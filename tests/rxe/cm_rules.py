@@ -19,8 +19,8 @@ PORTS = itertools.count(7300)
 
 
 def at(host, port=0, scope=0):
-    """An address: "own4" and "own6" are this host's."""
-    host = {"own4": sys.argv[1], "own6": sys.argv[2]}.get(host, host)
+    """An address: "own4" and "own6" are this host's, "mapped" is the former in the form of the latter."""
+    host = {"own4": sys.argv[1], "own6": sys.argv[2], "mapped": f"::ffff:{sys.argv[1]}"}.get(host, host)
     if ":" in host:
         return struct.pack("=H", socket.AF_INET6) + struct.pack("!HI", port, 0) + \
             socket.inet_pton(socket.AF_INET6, host) + struct.pack("=I", scope)
@@ -83,7 +83,7 @@ def binds(channel):
 def odd_addresses(channel):
     for ps in TCP, UDP, IPOIB:
         for host, scope in (("9.9.9.9", 0), ("0.0.0.5", 0), ("224.0.0.1", 0), ("255.255.255.255", 0), ("2001:db8::1", 0),
-                            ("fe80::1234", 0), ("fe80::1234", 2), ("ff02::1", 0), ("ff0e::1", 0), ("::ffff:127.0.0.1", 0),
+                            ("fe80::1234", 0), ("fe80::1234", 2), ("ff02::1", 0), ("ff0e::1", 0), ("mapped", 0),
                             ("0.0.0.0", 0), ("::", 0), ("127.0.0.1", 0), ("own4", 0), ("own6", 0)):
             if (ps, scope) == (IPOIB, 2):
                 continue  # Linux finds that it is IPoIB's first
@@ -95,7 +95,7 @@ def odd_addresses(channel):
 def resolutions(channel):
     for source, to in itertools.product((None, "0.0.0.0", "::", "own4", "own6", "9.9.9.9"),
                                         ("own4", "own6", "9.9.9.9", "2001:db8::1", "239.1.1.1", "ff0e::1",
-                                         "::ffff:9.9.9.9", "127.0.0.1", "127.0.0.2", "::1")):
+                                         "mapped", "127.0.0.1", "127.0.0.2", "::1")):
         if (source, to) == ("own4", "9.9.9.9"):
             continue  # Linux takes it for a neighbour that does not answer
         number = channel.create()
