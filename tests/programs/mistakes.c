@@ -757,6 +757,7 @@ static bool make_creation(void)
 		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 		struct ibv_qp *made = make_qp(pd, cq, IBV_QPT_RC);
 
+		start_qp(made, made->qp_num);
 		CHECK(!ibv_modify_qp(made, &attr, IBV_QP_STATE));
 		attr.qp_state = IBV_QPS_RTS;
 		CHECK(ibv_modify_qp(made, &attr, IBV_QP_STATE) == EINVAL);
