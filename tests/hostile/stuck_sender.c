@@ -53,7 +53,8 @@ static void post_write(struct ibv_qp *to, struct ibv_mr *source, size_t offset,
 	CHECK(!post_send(to, &wr));
 }
 
-static void post_all(uint8_t *pages, int child, int qps, int access, bool destroys,
+/* slow: to take the place of the pages, once they are registered, which touches them; or NULL. */
+static void post_all(uint8_t *pages, void *slow, int child, int qps, int access, bool destroys,
 		     struct slow_file *hold)
 {
 	struct ibv_context *context = open_device();
@@ -67,6 +68,8 @@ static void post_all(uint8_t *pages, int child, int qps, int access, bool destro
 	source = ibv_reg_mr(pd, pages, FILE_PAGES * PAGE, access);
 	target = ibv_reg_mr(pd, memory, PAGE, FULL_ACCESS);
 	CHECK(source && target);
+	CHECK(!slow || mremap(slow, FILE_PAGES * PAGE, FILE_PAGES * PAGE,
+			      MREMAP_MAYMOVE | MREMAP_FIXED, pages) == pages);
 	for (int i = 0; i < qps; i++) {
 		qp[i] = make_qp(pd, cq, IBV_QPT_RC);
 		start_qp_within(qp[i], qp[i]->qp_num, 14, 7);
@@ -94,24 +97,24 @@ int main(int argc, char **argv)
 	int access = verify || !strcmp(how, "odp") ? IBV_ACCESS_ON_DEMAND : 0;
 	int ready[2], processes, qps;
 	struct slow_file slow;
-	uint8_t *pages;
+	uint8_t *pages = aligned_alloc(PAGE, FILE_PAGES * PAGE);
+	void *mapped = NULL;
 	char byte = 0;
 
 	CHECK(argc >= 4 && !pipe(ready));
 	/* Once somebody waits for a page of it, it cannot be opened any more. */
-	if (verify)
-		pages = aligned_alloc(PAGE, FILE_PAGES * PAGE);
-	else
-		pages = mmap(NULL, FILE_PAGES * PAGE, PROT_READ, MAP_SHARED,
-			     open(argv[1], O_RDONLY), 0);
-	CHECK(pages && pages != MAP_FAILED && (!verify || slow_file_open(&slow, argv[1], NULL)));
+	if (!verify)
+		mapped = mmap(NULL, FILE_PAGES * PAGE, PROT_READ, MAP_SHARED,
+			      open(argv[1], O_RDONLY), 0);
+	CHECK(pages && mapped != MAP_FAILED && (!verify || slow_file_open(&slow, argv[1], NULL)));
 	processes = atoi(argv[2]);
 	qps = atoi(argv[3]);
 	CHECK(qps <= MOST_QPS);
 	for (int i = 0; i < processes; i++) {
 		if (fork())
 			continue;
-		post_all(pages, i, qps, access, !strcmp(how, "destroy"), verify ? &slow : NULL);
+		post_all(pages, mapped, i, qps, access, !strcmp(how, "destroy"),
+			 verify ? &slow : NULL);
 		CHECK(write(ready[1], &byte, 1) == 1);
 		pause();
 	}
