@@ -279,15 +279,18 @@ bool netif_get(struct netif *netif, const char *name, struct interface *interfac
 	return true;
 }
 
-bool netif_has_address(struct netif *netif, const uint8_t address[16])
+bool netif_has_address(struct netif *netif, const char *name, const uint8_t address[16])
 {
-	if (!netif)
+	const int index = netif && name ? rtnl_link_name2i(netif->links, name) : 0;
+
+	if (!netif || (name && !index))
 		return false;
 	for (struct nl_object *object = nl_cache_get_first(netif->addresses); object;
 	     object = nl_cache_get_next(object)) {
+		struct rtnl_addr *addr = (struct rtnl_addr *)object;
 		struct in6_addr has;
 
-		if (address_of((struct rtnl_addr *)object, &has) &&
+		if ((!index || rtnl_addr_get_ifindex(addr) == index) && address_of(addr, &has) &&
 		    !memcmp(&has, address, sizeof(has)))
 			return true;
 	}

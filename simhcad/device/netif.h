@@ -18,7 +18,7 @@ void netif_close(struct netif *netif);
 
 /* False: there is no interface of this name. netif may be NULL. */
 bool netif_get(struct netif *netif, const char *name, struct interface *interface);
-/* Whether any interface has this address, IPv4 ones mapped into IPv6. */
-bool netif_has_address(struct netif *netif, const uint8_t address[16]);
+/* Whether the interface of this name, NULL: any, has this address, IPv4 ones mapped into IPv6. */
+bool netif_has_address(struct netif *netif, const char *name, const uint8_t address[16]);
 
 #endif

@@ -318,6 +318,14 @@ struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint
  */
 void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const union cma_addr *dst,
 			union cma_addr *src);
+/*
+ * An Ethernet device whose interface has this address, which has no place in the GID table: with a GID of the address's
+ * family and scope. NULL: none has.
+ */
+struct device *cma_interface_device(struct cma *cma, const union cma_addr *addr,
+				    uint8_t *sgid_index);
+/* Whether packets of any device whose port is active can leave the host. */
+bool cma_has_wire(struct cma *cma);
 /* The first device whose port is active, with a GID of the address's family. */
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 

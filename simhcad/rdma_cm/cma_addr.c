@@ -279,6 +279,33 @@ static bool find_scope(const struct device *device, const union cma_addr *addr, 
 	return false;
 }
 
+struct device *cma_interface_device(struct cma *cma, const union cma_addr *addr,
+				    uint8_t *sgid_index)
+{
+	union simhca_gid gid;
+
+	cma_addr_gid(addr, &gid);
+	for (unsigned int i = 0; i < cma->daemon->num_devices; i++) {
+		struct device *device = &cma->daemon->devices[i];
+
+		if (!device->options->settings.infiniband &&
+		    netif_has_address(cma->daemon->netif, device->options->settings.netdev,
+				      gid.raw) &&
+		    find_scope(device, addr, sgid_index))
+			return device;
+	}
+	return NULL;
+}
+
+bool cma_has_wire(struct cma *cma)
+{
+	for (unsigned int i = 0; i < cma->daemon->num_devices; i++)
+		if (cma->daemon->devices[i].options->settings.wire &&
+		    is_active(&cma->daemon->devices[i]))
+			return true;
+	return false;
+}
+
 struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index)
 {
 	for (unsigned int i = 0; i < cma->daemon->num_devices; i++) {

@@ -132,7 +132,8 @@ static int check_local(struct cma_id *id, const union cma_addr *addr, struct sim
 		union simhca_gid gid;
 
 		cma_addr_gid(addr, &gid);
-		if (cma_addr_is_mapped(addr) || !netif_has_address(cma->daemon->netif, gid.raw))
+		if (cma_addr_is_mapped(addr) ||
+		    !netif_has_address(cma->daemon->netif, NULL, gid.raw))
 			return simhca_why(why, EADDRNOTAVAIL, "no network interface has %s",
 					  cma_addr_print(addr, text));
 	}
@@ -253,12 +254,18 @@ static int find_route(struct cma_id *id, bool is_here, struct simhca_why *why)
 	if (id->device)
 		return 0;
 	device = cma_addr_device(id->file->cma, &src, &index);
-	if (!device)
-		return is_here ? 0
-			       : -simhca_why(why, ENODEV,
-					     "packets to %s leave from %s, where no device is",
-					     cma_addr_print(&id->dst, to),
-					     cma_addr_print(&src, from));
+	if (!device && is_here)
+		return 0;
+	if (!device) {
+		device = cma_interface_device(id->file->cma, &src, &index);
+		if (!device)
+			return -simhca_why(why, ENODEV,
+					   "packets to %s leave from %s, where no device is",
+					   cma_addr_print(&id->dst, to),
+					   cma_addr_print(&src, from));
+		cma_attach(id, device, index);
+		return 0;
+	}
 	cma_attach(id, device, index);
 	if (id->src.sa.sa_family == AF_INET)
 		id->src.in.sin_addr = src.in.sin_addr;
@@ -267,7 +274,10 @@ static int find_route(struct cma_id *id, bool is_here, struct simhca_why *why)
 	return 0;
 }
 
-/* Who is not bound to a device, and not routed, sends from the destination's own, if it is here, and by the same address. */
+/*
+ * Who is not bound to a device, and not routed, sends from the destination's own, if it is here, and by the same address.
+ * Who is routed from an address without a GID sends from that of the GID.
+ */
 static void find_source(struct cma_id *id, struct device *device, uint8_t index)
 {
 	const bool is_here = device;
@@ -292,15 +302,12 @@ static void find_source(struct cma_id *id, struct device *device, uint8_t index)
 /* Whether packets to its destination are the kernel's to route: those that leave the host, or could. */
 static bool is_routed(struct cma_id *id, const struct device *here)
 {
-	const struct device *device = id->device ? id->device : here;
-	uint8_t index;
-
 	if (id->dst.sa.sa_family == AF_IB || cma_addr_is_any(&id->dst))
 		return false;
-	if (!device)
-		device = cma_any_device(id->file->cma, &id->dst, &index);
-	return device && !device->options->settings.infiniband &&
-	       (here || device->options->settings.wire);
+	/* For a device to send from, which an id that is bound to one has. */
+	if (here)
+		return !id->device && !here->options->settings.infiniband;
+	return id->device ? id->device->options->settings.wire : cma_has_wire(id->file->cma);
 }
 
 /* What Linux says on Ethernet to what InfiniBand alone has, but for loopback, which has no route. */
@@ -338,11 +345,25 @@ static int try_resolve(struct cma_id *id, struct simhca_why *why)
 	return find_destination(id, &id->path) ? 0 : ETIMEDOUT;
 }
 
+/* As try_resolve(); an id that gets no address keeps the source that it had. */
+static int resolve(struct cma_id *id, struct simhca_why *why)
+{
+	struct device *device = id->device;
+	union cma_addr src = id->src;
+	int ret = try_resolve(id, why);
+
+	if (ret) {
+		id->device = device;
+		id->src = src;
+	}
+	return ret;
+}
+
 static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct cma_id *id = timer->data;
 
-	if (!try_resolve(id, NULL)) {
+	if (!resolve(id, NULL)) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return;
@@ -416,8 +437,6 @@ static void resolve_later(struct cma_id *id, uint32_t timeout_ms)
 int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
 		     uint32_t timeout_ms, struct simhca_why *why)
 {
-	struct device *before;
-	union cma_addr unresolved;
 	int ret = 0;
 
 	if (dst->sa.sa_family != AF_INET && dst->sa.sa_family != AF_INET6 &&
@@ -430,16 +449,12 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	if (ret)
 		return ret;
 	id->dst = *dst;
-	before = id->device;
-	unresolved = id->src;
-	ret = try_resolve(id, why);
+	ret = resolve(id, why);
 	if (!ret) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return 0;
 	}
-	id->device = before;
-	id->src = unresolved;
 	if (ret < 0)
 		return ret;
 	if (ret == ETIMEDOUT) {

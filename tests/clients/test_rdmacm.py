@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The programs of rdmacm-utils: connections by IP addresses, through librdmacm."""
+import json
 import os
 import pathlib
 import re
@@ -387,6 +388,29 @@ print("end")
 """
 
 
+# What an id that is bound to nothing has when each of those destinations is resolved: device and source address.
+SOURCES = """
+import ipaddress, json, pathlib, sys
+from rdma_cm import *
+
+names = {(path / "node_guid").read_text().strip().replace(":", ""): path.name
+         for path in pathlib.Path("/sys/class/infiniband").iterdir()}
+found = []
+for host in DESTINATIONS:
+    to = address(7471, host) if "." in host else \
+        struct.pack("=H", socket.AF_INET6) + struct.pack("!HI", 7471, 0) + socket.inet_pton(socket.AF_INET6, host) + bytes(4)
+    channel = Channel()
+    number = channel.create()
+    channel.resolve_addr(number, to, 200)
+    assert channel.event()[::2][:2] == (ADDR_RESOLVED, 0), host
+    addresses = channel.query(number, 0, 280)
+    source = ipaddress.ip_address(addresses[20:24] if "." in host else addresses[24:40])
+    found.append((names[addresses[:8].hex()], str(source)))
+gids = [ipaddress.IPv6Address((PORT / "gids" / str(n)).read_text().strip()) for n in range(7)]
+print(json.dumps([found, [str(gid.ipv4_mapped or gid) for gid in gids]]))
+"""
+
+
 def in_own_network(launcher, prepare, options, program):
     # Root needs no user namespace, of which the kernel makes none in a chroot.
     own_network = ["unshare", "-n" if os.geteuid() == 0 else "-Urn"]
@@ -408,3 +432,31 @@ def test_several_devices_with_interfaces_of_their_own(launcher):
     prepare = "ip link add v2 type veth peer name v3 && ip addr add 10.9.7.1/24 dev v2\n"
     options = "--devices 2 --daemon-option device=simhca0,netdev=v0 --daemon-option device=simhca1,netdev=v1"
     assert in_own_network(launcher, prepare, options, SEVERAL_DEVICES) == "end\n"
+
+
+def sources(launcher, prepare, options, destinations):
+    program = SOURCES.replace("DESTINATIONS", repr(destinations))
+    found, gids = json.loads(in_own_network(launcher, prepare, options, program))
+    return [tuple(each) for each in found], gids
+
+
+@pytest.mark.parametrize("network", ["10.9.{}.{}/24", "fd09:{}::{}/64"])
+def test_a_source_without_a_gid(launcher, network):
+    """The last of seven addresses has no place in the table: where it is the route's source another GID stands for it."""
+    numbers = range(20, 26)  # v0 has another one
+    prepare = "".join(f"ip addr add {network.format(n, 1)} dev v0 {'nodad' if ':' in network else ''}\n" for n in numbers)
+    [*wanted], [*destinations] = (
+        [network.format(n, end).split("/", maxsplit=1)[0] for n in numbers] for end in (1, 5))
+    found, gids = sources(launcher, prepare, "--netdev v0 --wire roce", destinations)
+    assert {device for device, _ in found} == {"simhca0"}
+    assert sum(source == its for (_, source), its in zip(found, wanted)) == 5, found
+    # Link-local addresses speak with their like alone.
+    assert {source for _, source in found} <= set(gids[1:]), (found, gids)
+
+
+@pytest.mark.parametrize("first", ["wire=off", "link-layer=ib,wire=off"])
+def test_a_route_where_one_device_has_a_wire(launcher, first):
+    """It decides, whatever the device before it is."""
+    options = f"--devices 2 --daemon-option device=simhca0,netdev=v0,{first} " \
+        "--daemon-option device=simhca1,netdev=v1,link-layer=ethernet,wire=roce"
+    assert sources(launcher, "", options, ["10.9.8.5"])[0] == [("simhca1", "10.9.8.1")]

@@ -95,11 +95,14 @@ def test_nobody_listens(channel):
 
 
 def test_unknown_address(channel):
-    """Nobody on this fabric has it: an event, when the time-out is over."""
+    """Nobody on this fabric has it: an event, when the time-out is over, and the id has no device then, nor an address."""
     client = channel.create()
     channel.resolve_addr(client, address(1, "192.0.2.77"), 200)
     assert not channel.readable()
     assert channel.event()[:3] == (1, client, -errno.ETIMEDOUT)
+    addresses = channel.query(client, 0, 280)
+    assert addresses[:8] == bytes(8) and addresses[20:24] == bytes(4), addresses
+    channel.resolve(client, 1)
 
 
 def test_backlog(channel, other):
