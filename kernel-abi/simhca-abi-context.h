@@ -114,13 +114,15 @@ SIMHCA_ABI_SIZE(struct simhca_qp_mem, 1600);
  * are numbers for the device carries the messages.
  */
 #define SIMHCA_SRQ_CLAIMANTS 256u
+#define SIMHCA_SRQ_LIMIT_MASK 0xffffu
 #define SIMHCA_CLAIMANT_DEVICE 1u /* of a UD QP's queue; the others are those that send to it */
 struct simhca_srq_mem {
 	_Atomic uint32_t pi; /* client: receive WQEs posted */
 	uint8_t reserved0[60];
 	/* The low half is ci: receive WQEs consumed. The high half: who has the last; 0: any QP */
 	_Atomic uint64_t head;
-	_Atomic uint32_t limit; /* device: an event is due when fewer are left; 0: none */
+	/* device: low half: an event is due when fewer are left; 0: none. High half: it counts armings */
+	_Atomic uint32_t limit;
 	uint8_t reserved1[52];
 	_Atomic uint32_t claimed[SIMHCA_SRQ_CLAIMANTS]; /* of number 1 and up: ci, after its last */
 };

@@ -77,10 +77,7 @@ struct simhca_fastpath {
 	_Atomic uint64_t handed[SIMHCA_SLOW_REASONS]; /* times that one was left to the device */
 	/* The device leaves what is posted to the next step, for a moment; a step clears it. */
 	_Atomic uint64_t left;
-	/*
-	 * << 32: an SRQ's limit, than which fewer WQEs were left; QPN of the peer that has it. As
-	 * an event due
-	 */
+	/* As an event due: << 32: simhca_srq_mem.limit, which a claim has reached; QPN of who has that SRQ. */
 	_Atomic uint64_t srq_limit;
 	/* Not 0: the step raises such an event just now. If it ends there, the device does so. */
 	_Atomic uint32_t send_notifying, recv_notifying;

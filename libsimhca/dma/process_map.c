@@ -164,7 +164,7 @@ static bool is_wanted(const struct simhca_mapping *mapping, void *arg)
 	    (wanted->writable && !mapping->writable))
 		return false;
 	end = mapping->end < wanted->end ? mapping->end : wanted->end;
-	/* If a page is missing, the last one is. */
+	/* If a page is missing behind the end of a file, the last one is. Others show when they are used. */
 	if (wanted->ours && mapping->inode && !has_page(end - 1))
 		return false;
 	wanted->at = end;

@@ -41,6 +41,20 @@ int simhca_check_access(uint32_t access, struct simhca_why *why)
 	return 0;
 }
 
+/* What an implicit on-demand region is asked for by (ibv_reg_mr(3)): SIZE_MAX, or one less. */
+static bool is_all_memory(uint64_t addr, uint64_t length)
+{
+	return !addr && length >= UINT64_MAX - 1;
+}
+
+/* As the kernel has it (ib_umem_get()), nothing else ends in the last page of the address space. */
+static bool ends_too_far(uint64_t addr, uint64_t length)
+{
+	const uint64_t end = addr + length;
+
+	return !is_all_memory(addr, length) && (end < addr || end > UINT64_MAX - 4095);
+}
+
 static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t length, uint64_t iova,
 		       uint32_t access, bool unmapped, struct simhca_why *why)
 {
@@ -50,14 +64,13 @@ static int check_range(const struct simhca_mm *mm, uint64_t addr, uint64_t lengt
 			why, ENOTCONN,
 			"the device cannot reach the memory of process %d, which has no agent",
 			(int)mm->pid);
-	/* As the kernel has it, the last byte of the address space is not to be had. */
-	if (addr + length < addr || simhca_wraps(iova, length))
+	if (ends_too_far(addr, length) || simhca_wraps(iova, length))
 		return simhca_why(why, EINVAL,
 				  "0x%" PRIx64 " + %" PRIu64
 				  " bytes pass the end of the address space",
 				  addr, length);
 	/* Of an on-demand region nothing need be mapped before it is accessed. */
-	if (!addr && length >= UINT64_MAX - 1 && !(access & SIMHCA_ACCESS_ON_DEMAND))
+	if (is_all_memory(addr, length) && !(access & SIMHCA_ACCESS_ON_DEMAND))
 		return simhca_why(why, EFAULT,
 				  "the whole address space can be registered with "
 				  "IBV_ACCESS_ON_DEMAND only");

@@ -9,9 +9,9 @@
  * its CQE and of what was consumed; that CQE is published. Then the requester does the same. If the
  * program ends between the two commits, its QP ends with it.
  *
- * What cannot go on is left to the device. If a CQE cannot be reserved, nothing has come of the message
- * but a receive that was claimed, with which the device goes on; only an atomic counts once it is carried
- * out: the device sends it again, and the responder takes it for the duplicate that it is.
+ * What cannot go on is left to the device. If the message has not come yet, the device goes on with the receive
+ * that was claimed, and a CQE that was reserved is void. If it has come, and only the sender cannot complete
+ * it, the device sends it again, and a reliable responder takes it for the duplicate that it is.
  */
 #include <string.h>
 #include <sys/uio.h>
@@ -358,25 +358,39 @@ static void advance(struct simhca_step *step, struct held *held,
 	held->resp_changed = true;
 }
 
+/* Whether the responder drops a message that comes a second time. */
+static bool knows_duplicates(const struct simhca_step *step)
+{
+	return simhca_is_reliable(atomic_load_explicit(&step->qpc->type, memory_order_relaxed));
+}
+
+/* The message is the device's, which goes on with the receive that was claimed for it. */
+static int leave(const struct simhca_step *step, struct held *held,
+		 const struct simhca_step_message *msg, enum simhca_slow_reason why)
+{
+	if (consumes_receive(msg) && step->peer.claims)
+		held->resp.have_recv = held->resp_changed = true;
+	return why;
+}
+
 /* The message completes on both sides; that of the sender is not published yet. */
 static int complete_both(struct simhca_step *step, struct held *held,
 			 const struct simhca_step_message *msg)
 {
 	struct simhca_step_events events;
+	bool data_fit, sent = false;
 	uint32_t cqe_index;
-	bool data_fit;
 
 	if (!simhca_step_reserve_receive(step, held->own->name, msg, &cqe_index, &data_fit))
-		return SIMHCA_SLOW_CQ;
-	if (__builtin_expect(!data_fit, 0)) {
-		simhca_step_take_back(step, held->own, cqe_index);
-		return SIMHCA_SLOW_CQ;
+		return leave(step, held, msg, SIMHCA_SLOW_CQ);
+	if (data_fit) {
+		simhca_step_write_receive(step, msg, msg->length, &msg->own, cqe_index);
+		sent = simhca_step_complete(step, held->own, msg);
 	}
-	simhca_step_write_receive(step, msg, msg->length, &msg->own, cqe_index);
-	/* Before the responder commits: an unreliable one would take the message a second time. */
-	if (!simhca_step_complete(step, held->own, msg)) {
+	/* If only the sender does not complete, the device sends the message again. */
+	if (!data_fit || (!sent && !knows_duplicates(step))) {
 		simhca_step_take_back(step, held->own, cqe_index);
-		return SIMHCA_SLOW_CQ;
+		return leave(step, held, msg, SIMHCA_SLOW_CQ);
 	}
 	advance(step, held, msg);
 	if (!step->peer.claims)
@@ -388,7 +402,7 @@ static int complete_both(struct simhca_step *step, struct held *held,
 	simhca_cqe_publish(&step->peer.recv_cq, cqe_index);
 	events = simhca_step_recv_events(step);
 	held->wakes = simhca_step_disarm(&events, cqe_index, simhca_step_matches(msg));
-	return DONE;
+	return sent ? DONE : SIMHCA_SLOW_CQ;
 }
 
 bool simhca_step_complete(const struct simhca_step *step, struct simhca_step_held *held,
@@ -447,7 +461,7 @@ static int finish(struct simhca_step *step, struct held *held, struct simhca_ste
 	if (simhca_step_is_atomic(msg))
 		why = finish_atomic(step, held, msg);
 	else if (!written && !copy(step, msg))
-		why = SIMHCA_SLOW_COPY;
+		why = leave(step, held, msg, SIMHCA_SLOW_COPY);
 	else
 		why = consumes_receive(msg) ? complete_both(step, held, msg)
 					    : complete_one(step, held, msg);
@@ -543,14 +557,9 @@ static SIMHCA_STEP_INLINE int carry(struct simhca_step *step, struct held *held,
 	why = finish(step, held, &msg, written);
 	if (simhca_step_is_read_like(&msg) && step->reads.count)
 		step->reads.ended_ns = simhca_now_ns();
-	if (why != DONE) {
-		/* The device goes on with the receive that was claimed. */
-		if (consumes_receive(&msg) && step->peer.claims)
-			held->resp.have_recv = held->resp_changed = true;
-		return why;
-	}
 	wake_peer(step, held);
-	simhca_step_count(step, &msg);
+	if (why == DONE)
+		simhca_step_count(step, &msg);
 	return why;
 }
 

@@ -144,8 +144,8 @@ static inline enum simhca_reason simhca_reason_without(uint32_t right)
 
 /*
  * Why a QP does not carry out a one-sided request, whatever memory that names (IBTA vol. 1, 9.7.4.1.5): its
- * access flags do not grant it, it takes no reads and atomics or not one more of them, or an atomic is
- * not of 8 aligned bytes.
+ * access flags do not grant it, it takes no reads and atomics or not one more of them, or an atomic's
+ * address is not aligned.
  */
 static inline enum simhca_reason simhca_request_granted(const struct simhca_packet *packet,
 							const struct simhca_qpc *qpc)

@@ -56,7 +56,7 @@ static struct simhca_qp *told_of(struct simhca_qp *qp, uint32_t qpn)
 		       : NULL;
 }
 
-/* Of the SRQ that its receives come from, if it has one. seen: one that a step has found reached, or 0. */
+/* Of the SRQ that its receives come from, if it has one. seen: the arming that a step has found reached, or 0. */
 static void check_limit(const struct simhca_qp *peer, uint32_t seen)
 {
 	if (peer && peer->srq)
@@ -73,7 +73,10 @@ static uint32_t raise_all(struct simhca_qp *qp)
 
 	if (atomic_load_explicit(&mem->srq_limit, memory_order_relaxed)) {
 		limit = atomic_exchange(&mem->srq_limit, 0);
-		check_limit(told_of(qp, (uint32_t)limit), (uint32_t)(limit >> 32));
+		peer = told_of(qp, (uint32_t)limit);
+		/* It may be of another peer, that the QP had before. */
+		if (peer && peer->qpn == (uint32_t)limit)
+			check_limit(peer, (uint32_t)(limit >> 32));
 	}
 	/* The peer's first: it may sleep, and who rang does not. acquire: whose they are. */
 	if (atomic_load_explicit(&mem->recv_events, memory_order_acquire)) {

@@ -25,17 +25,27 @@ static uint64_t ring_bytes(uint32_t entries, uint32_t stride)
 	return (uint64_t)entries * stride;
 }
 
+static_assert(SIMHCA_MAX_SRQ_WR <= SIMHCA_SRQ_LIMIT_MASK, "limits have half a word");
+
+/* 0 is no limit. Under the SRQ's lock. */
+static void set_limit(struct simhca_srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+	srq->armed = limit ? ++srq->armings << 16 | limit : 0;
+	/* seq_cst: who claims later sees it. */
+	atomic_store(&srq->view.mem->limit, srq->armed);
+}
+
 /*
- * The limit fires once, when fewer are left, and is then disarmed (IBTA vol. 1, 10.2.9.2). seen: the limit
- * that was reached when a program took a receive by itself, if more may have been posted since; or 0.
+ * The limit fires once, when fewer are left, and is then disarmed (IBTA vol. 1, 10.2.9.2). seen: the arming
+ * that was reached when a program took a receive by itself, as more may have been posted since; or 0.
  */
 static bool limit_is_reached(struct simhca_srq *srq, uint32_t seen)
 {
-	if (!srq->limit || (srq->limit != seen && !simhca_srq_is_below(&srq->view)))
+	if (!srq->armed || (srq->armed != seen && !simhca_srq_is_below(&srq->view)))
 		return false;
-	srq->limit = 0;
+	set_limit(srq, 0);
 	srq->limit_spent = true;
-	atomic_store(&srq->view.mem->limit, 0);
 	return true;
 }
 
@@ -151,7 +161,6 @@ static int alloc(struct simhca_srq *srq, struct simhca_why *why)
 	if (!srq->view.mem)
 		return -ENOMEM;
 	memset(srq->view.mem, 0, sizeof(*srq->view.mem));
-	atomic_store(&srq->view.mem->limit, srq->limit);
 	srq->view.ring = simhca_context_alloc_in(context, segment, bytes, &srq->ring_ref);
 	return srq->view.ring ? 0 : -ENOMEM;
 }
@@ -416,7 +425,7 @@ int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why)
 	}
 	srq->renewal.begun = false;
 	simhca_srq_go_on(&srq->view, &to);
-	atomic_store(&to.mem->limit, srq->limit);
+	atomic_store(&to.mem->limit, srq->armed);
 	ret = simhca_context_use_spare(srq->context, srq->mem_ref.segment, &srq->shared.spare);
 	pthread_mutex_unlock(&srq->lock);
 	if (!ret)
@@ -464,11 +473,9 @@ int simhca_modify_srq(struct simhca_context *context, const struct simhca_modify
 	}
 	if (req->mask & SIMHCA_SRQ_LIMIT) {
 		pthread_mutex_lock(&srq->lock);
-		srq->limit = req->limit;
+		set_limit(srq, req->limit);
 		srq->limit_spent = false;
 		srq->unused_limit = 0;
-		/* seq_cst: who claims later sees it. */
-		atomic_store(&srq->view.mem->limit, req->limit);
 		pthread_mutex_unlock(&srq->lock);
 	}
 	fill_reply(srq, req->handle, reply);

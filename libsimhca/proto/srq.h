@@ -40,7 +40,8 @@ struct simhca_srq {
 		uint32_t next; /* those before are there */
 	} renewal;
 	uint32_t max_wr, limit;
-	bool limit_spent;      /* its event came, and it was not set again */
+	uint32_t armed, armings; /* what programs are told of the limit, and how often it was set */
+	bool limit_spent;	 /* its event came, and it was not set again */
 	uint32_t unused_limit; /* which ibv_create_srq() was given, and none was set since; or 0 */
 	uint64_t
 		claimants[SIMHCA_SRQ_CLAIMANTS / 64]; /* numbers that QPs have; control functions */
@@ -65,7 +66,7 @@ enum simhca_consume simhca_srq_consume_locked(struct simhca_srq *srq, struct sim
 void simhca_srq_raise_limit(const struct simhca_srq *srq);
 /* It moves to other memory (renew.h): 0, -ERESTART, or -errno, and then the SRQ is in error. */
 int simhca_srq_move(struct simhca_srq *srq, struct simhca_why *why);
-/* Raises the limit event, if it is armed and fewer are left, or were when a step saw that limit reached. */
+/* Raises the limit event, if it is armed and fewer are left, or were when a step saw that arming reached. */
 void simhca_srq_check_limit(struct simhca_srq *srq, uint32_t seen);
 
 /* A number by which claims are told apart, of those that are not in use; 0: all are. */

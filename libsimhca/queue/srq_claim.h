@@ -175,7 +175,7 @@ static inline void simhca_srq_go_on(const struct simhca_srq_view *from,
 				      memory_order_relaxed);
 }
 
-/* The limit that is armed, if fewer are left than it says; or 0. After a claim. */
+/* `limit`, if fewer are left than it says; or 0. After a claim. */
 static inline uint32_t simhca_srq_is_below(const struct simhca_srq_view *srq)
 {
 	/* seq_cst: who arms it either sees the claim, or is seen here. */
@@ -183,7 +183,7 @@ static inline uint32_t simhca_srq_is_below(const struct simhca_srq_view *srq)
 	uint32_t left = atomic_load_explicit(&srq->mem->pi, memory_order_relaxed) -
 			simhca_srq_ci(atomic_load(&srq->mem->head));
 
-	return left < limit ? limit : 0;
+	return left < (limit & SIMHCA_SRQ_LIMIT_MASK) ? limit : 0;
 }
 
 #endif

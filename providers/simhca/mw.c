@@ -57,7 +57,7 @@ static int post_bind(struct shca_qp *qp, struct ibv_mw *mw, const struct ibv_mw_
 	return 0;
 }
 
-/* Windows of type 1 have addresses, as with mlx5 and rxe. */
+/* Windows of type 1 have addresses, as with mlx5; rxe takes a region that counts from zero. */
 static bool counts_from_zero(const struct ibv_mw_bind_info *info)
 {
 	return (info->mw_access_flags & IBV_ACCESS_ZERO_BASED) ||

@@ -321,7 +321,9 @@ size_t event_pipe_unread(const struct event_pipe *pipe)
 {
 	int bytes = 0;
 
-	return !ioctl(pipe->fd, SIOCOUTQ, &bytes) && bytes > 0 ? (size_t)bytes : 0;
+	if (ioctl(pipe->fd, SIOCOUTQ, &bytes) || bytes < 0)
+		return SIZE_MAX;
+	return (size_t)bytes;
 }
 
 /* ---------------------------------------------------------------------------------- wake-up */

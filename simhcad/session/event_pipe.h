@@ -74,7 +74,7 @@ void event_pipe_unlink(struct event_pipe *pipe);
 int event_pipe_put(const struct event_pipe *pipe, const char *records, size_t size);
 /* Writes what waits. 0: nothing waits any more; EAGAIN: no room; else nobody reads. */
 int event_pipe_deliver(struct event_pipe *pipe);
-/* Bytes of memory that is taken by what the client has not read: no less than what it can read. */
+/* Bytes of memory that is taken by what the client has not read: no less than what it can read. SIZE_MAX: unknown. */
 size_t event_pipe_unread(const struct event_pipe *pipe);
 /* Set locked. */
 void event_pipe_wait_for_room(struct event_pipe *pipe);

@@ -82,9 +82,9 @@ static bool is_full_at(struct world *world, const struct options *options, bool 
 	return !full.at;
 }
 
-static void at_each_store(void **state, enum ibv_qp_type type, uint32_t srq_wr)
+static void at_each_store(void **state, enum ibv_qp_type type, uint32_t srq_wr, uint32_t cqe)
 {
-	for (int of_sender = 0; of_sender < 2; of_sender++) {
+	for (int of_sender = cqe; of_sender < 2; of_sender++) {
 		bool was_full = true, left, ever_left = false, ever_whole = false;
 
 		for (unsigned int at = 1; was_full; at++) {
@@ -94,6 +94,8 @@ static void at_each_store(void **state, enum ibv_qp_type type, uint32_t srq_wr)
 			fastpath_setup(state);
 			options.type = type;
 			options.srq_wr = srq_wr;
+			if (cqe)
+				options.cqe = cqe;
 			was_full = is_full_at(*state, &options, of_sender, at, &left);
 			ever_left |= left;
 			ever_whole |= was_full && !left;
@@ -105,32 +107,37 @@ static void at_each_store(void **state, enum ibv_qp_type type, uint32_t srq_wr)
 
 static void on_rc(void **state)
 {
-	at_each_store(state, IBV_QPT_RC, 0);
+	at_each_store(state, IBV_QPT_RC, 0, 0);
+}
+
+/* Nothing takes room in the peer's CQ, which has just enough, because there is none in the sender's. */
+static void with_cqs_of_one(void **state)
+{
+	at_each_store(state, IBV_QPT_RC, 0, 1);
+	at_each_store(state, IBV_QPT_RC, 128, 1);
 }
 
 static void on_uc(void **state)
 {
-	at_each_store(state, IBV_QPT_UC, 0);
+	at_each_store(state, IBV_QPT_UC, 0, 0);
 }
 
 static void on_ud(void **state)
 {
-	at_each_store(state, IBV_QPT_UD, 0);
+	at_each_store(state, IBV_QPT_UD, 0, 0);
 }
 
 static void with_an_srq(void **state)
 {
-	at_each_store(state, IBV_QPT_RC, 128);
-	at_each_store(state, IBV_QPT_UD, 128);
+	at_each_store(state, IBV_QPT_RC, 128, 0);
+	at_each_store(state, IBV_QPT_UD, 128, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(on_rc),
-		cmocka_unit_test(on_uc),
-		cmocka_unit_test(on_ud),
-		cmocka_unit_test(with_an_srq),
+		cmocka_unit_test(on_rc), cmocka_unit_test(with_cqs_of_one), cmocka_unit_test(on_uc),
+		cmocka_unit_test(on_ud), cmocka_unit_test(with_an_srq),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

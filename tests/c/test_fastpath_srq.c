@@ -278,10 +278,10 @@ static void the_limit_is_told_of_once(void **state)
 	fastpath_detach(&step);
 }
 
-/* Whatever is posted before the device hears of it; but a limit that was set since is another one. */
+/* Whatever is posted before the device hears of it; but a limit that was set since is another one, if it is the same. */
 static void the_limit_counts_when_the_receive_is_taken(void **state)
 {
-	for (uint32_t limit = 5; limit < 7; limit++) {
+	for (int again = 0; again < 2; again++) {
 		struct simhca_step step;
 		struct pair *pair;
 
@@ -295,14 +295,34 @@ static void the_limit_counts_when_the_receive_is_taken(void **state)
 		assert_false(simhca_step(&step));
 		for (uint64_t id = 5; id < 12; id++)
 			recv_into(&pair->b, id, 0, LENGTH);
-		if (limit != 5)
-			assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, limit), 0);
+		if (again)
+			assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, 5), 0);
 		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
 		run_until_idle(*state);
-		assert_int_equal(fastpath_limits(pair), limit == 5);
+		assert_int_equal(fastpath_limits(pair), !again);
 		fastpath_detach(&step);
 		teardown(state);
 	}
+}
+
+/* What a step has noted of the peer that its QP had before says nothing of this one's SRQ. */
+static void a_limit_of_another_peer(void **state)
+{
+	struct pair *pair = fastpath_pair_with_srq(*state);
+	struct simhca_step step = fastpath_attach(&pair->a);
+	uint64_t arming;
+
+	for (uint64_t id = 0; id < 10; id++)
+		recv_into(&pair->b, id, 0, LENGTH);
+	assert_int_equal(srq_modify(pair->b.srq, SIMHCA_SRQ_LIMIT, 0, 5), 0);
+	arming = (uint64_t)atomic_load(&pair->b.srq->state->limit) << 32;
+	for (uint32_t own = 0; own < 2; own++) {
+		atomic_store(&step.fastpath->srq_limit, arming | (pair->b.qp->qpn + !own));
+		ring_doorbell(pair->a.client, pair->a.qp->doorbell);
+		run_until_idle(*state);
+		assert_int_equal(fastpath_limits(pair), own);
+	}
+	fastpath_detach(&step);
 }
 
 /* Armed when the receive has been consumed: the next one tells. */
@@ -480,6 +500,7 @@ int main(void)
 		HERE(a_copy_that_fails),
 		HERE(the_limit_is_told_of_once),
 		cmocka_unit_test(the_limit_counts_when_the_receive_is_taken),
+		HERE(a_limit_of_another_peer),
 		HERE(a_limit_that_is_armed_meanwhile),
 		HERE(resizing_waits_for_a_step),
 		HERE(a_new_connection),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A channel's pipe that is full (simhcad/session/event_channel.c): that every event reaches the program,
+ * A channel's pipe that is full (simhcad/session/event_pipe.c): that every event reaches the program,
  * once, and that its reader is woken.
  *
  * Engines raise events; what finds no room is counted, and the event loop is told to watch for room.
