@@ -331,8 +331,11 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
 
 /* ---------------------------------------------------------------------------------- cma_route.c */
 
-/* The address that the kernel sends from to the id's destination, or why it sends nothing there: a negative errno. */
-int cma_route(const struct cma_id *id, union cma_addr *src);
+/*
+ * The address that the kernel sends from to the id's destination, or why it sends nothing there: a negative errno. Where
+ * that says nothing of a route, as the kernel could not be asked, failed is the system call that failed, and else NULL.
+ */
+int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed);
 
 /* ---------------------------------------------------------------------------------- cma_notify.c */
 

@@ -368,7 +368,7 @@ static void on_rep(struct cma_id *id, const struct simhca_cm_mad *mad)
 		unanswered_accepted(id->file->cma->unanswered, id);
 }
 
-static const char *meaning_of(uint16_t reason, bool is_here)
+static const char *meaning_of(uint16_t reason, bool elsewhere)
 {
 	switch (reason) {
 	case SIMHCA_CM_REJ_TIMEOUT:
@@ -376,20 +376,22 @@ static const char *meaning_of(uint16_t reason, bool is_here)
 	case SIMHCA_CM_REJ_STALE_CONNECTION:
 		return " (stale connection: the QP is part of one already)";
 	case SIMHCA_CM_REJ_CONSUMER:
-		return is_here ? " (consumer: the peer's program does not want it)"
-			       : " (consumer: the peer's program does not want it, or listens at "
-				 "another address)";
+		return elsewhere ? " (consumer: the peer's program does not want it, or listens at "
+				   "another address)"
+				 : " (consumer: the peer's program does not want it)";
 	default:
 		return "";
 	}
 }
 
-/* Whether its request went to this daemon, which knows why it was refused. */
-static bool asks_here(const struct cma_id *id)
+/* Whether its request went to another daemon, which may have refused it for a reason that its answer does not tell. */
+static bool asks_elsewhere(const struct cma_id *id)
 {
 	uint8_t index;
 
-	return cma_addr_is_any(&id->dst) || cma_addr_device(id->file->cma, &id->dst, &index);
+	/* The id that came with a request has no port of its own, and has asked nobody. */
+	return id->port && !cma_addr_is_any(&id->dst) &&
+	       !cma_addr_device(id->file->cma, &id->dst, &index);
 }
 
 static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
@@ -410,7 +412,7 @@ static void on_rej(struct cma_id *id, const struct simhca_cm_rej *rej)
 		cma_notify_failure(
 			id, rej->reason == SIMHCA_CM_REJ_TIMEOUT ? CMA_TOO_LATE : CMA_REJECTED,
 			rej->reason, "the connection to %s was rejected, reason %u%s", to,
-			rej->reason, meaning_of(rej->reason, asks_here(id)));
+			rej->reason, meaning_of(rej->reason, asks_elsewhere(id)));
 	}
 }
 
@@ -437,9 +439,9 @@ static void notify_refused_datagrams(const struct cma_id *id, uint8_t status)
 				   "%s in port space %s refuses, status %u: the peer's program "
 				   "does not want it%s",
 				   to, cma_ps_name(id->ps), status,
-				   asks_here(id) ? ""
-						 : ", or listens at another address, or its "
-						   "backlog is full");
+				   asks_elsewhere(id) ? ", or listens at another address, or its "
+							"backlog is full"
+						      : "");
 	}
 }
 

@@ -243,14 +243,21 @@ static int find_route(struct cma_id *id, bool is_here, struct simhca_why *why)
 	struct device *device;
 	union cma_addr src;
 	uint8_t index;
-	int ret = cma_route(id, &src);
+	const char *failed;
+	int ret = cma_route(id, &src, &failed);
 
+	if (ret && is_here)
+		return 0;
+	if (ret && failed)
+		return simhca_why(why, -ret,
+				  "the kernel cannot be asked for a route from %s to %s: %s fails",
+				  cma_addr_print(&id->src, from), cma_addr_print(&id->dst, to),
+				  failed);
 	if (ret)
-		return is_here ? 0
-			       : simhca_why(why, -ret,
-					    "the kernel routes nothing to %s: `ip route get "
-					    "ADDRESS` has to name a route",
-					    cma_addr_print(&id->dst, to));
+		return simhca_why(why, -ret,
+				  "the kernel routes nothing to %s: `ip route get ADDRESS` has to "
+				  "name a route",
+				  cma_addr_print(&id->dst, to));
 	if (id->device)
 		return 0;
 	device = cma_addr_device(id->file->cma, &src, &index);

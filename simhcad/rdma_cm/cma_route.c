@@ -9,7 +9,8 @@
 #include "cma.h"
 #include "link/wire/wire.h"
 
-static void choose(int fd, const struct cma_id *id)
+/* 0, or bind()'s -errno. */
+static int choose(int fd, const struct cma_id *id)
 {
 	const struct device *device = id->device;
 	const int on = 1;
@@ -27,24 +28,31 @@ static void choose(int fd, const struct cma_id *id)
 	/* Kernels before 5.7 have that for root alone; then the source address decides. */
 	setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface));
 	cma_addr_set_port(&src, 0);
-	if (!cma_addr_is_zero(&src))
-		(void)bind(fd, &src.sa, (socklen_t)cma_addr_size(&src));
+	if (cma_addr_is_zero(&src))
+		return 0;
+	return bind(fd, &src.sa, (socklen_t)cma_addr_size(&src)) ? -errno : 0;
 }
 
 /* A datagram socket asks by connect(), and sends nothing. */
-int cma_route(const struct cma_id *id, union cma_addr *src)
+int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed)
 {
 	union cma_addr dst = id->dst;
 	socklen_t size = sizeof(*src);
 	int fd = socket(dst.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int ret;
 
+	memset(src, 0, sizeof(*src));
+	*failed = "socket()";
 	if (fd < 0)
 		return -errno;
-	choose(fd, id);
-	cma_addr_set_port(&dst, SIMHCA_WIRE_PORT);
-	memset(src, 0, sizeof(*src));
-	ret = connect(fd, &dst.sa, (socklen_t)cma_addr_size(&dst)) ? -errno : 0;
+	*failed = "bind()";
+	ret = choose(fd, id);
+	if (!ret) {
+		cma_addr_set_port(&dst, SIMHCA_WIRE_PORT);
+		ret = connect(fd, &dst.sa, (socklen_t)cma_addr_size(&dst)) ? -errno : 0;
+		/* EAGAIN: the socket gets no port, and no route is looked for. */
+		*failed = ret == -EAGAIN ? "connect()" : NULL;
+	}
 	if (!ret && getsockname(fd, &src->sa, &size))
 		ret = -errno;
 	cma_addr_set_port(src, cma_addr_port(&id->src));

@@ -460,3 +460,30 @@ def test_a_route_where_one_device_has_a_wire(launcher, first):
     options = f"--devices 2 --daemon-option device=simhca0,netdev=v0,{first} " \
         "--daemon-option device=simhca1,netdev=v1,link-layer=ethernet,wire=roce"
     assert sources(launcher, "", options, ["10.9.8.5"])[0] == [("simhca1", "10.9.8.1")]
+
+
+# The first address is bound, then it goes; then no datagram socket gets a port.
+ROUTE_CANNOT_BE_ASKED_FOR = """
+import pathlib, subprocess
+from rdma_cm import *
+
+channel = Channel()
+bound, unbound = channel.create(), channel.create()
+channel.bind(bound, address(0, "10.9.9.1"))
+subprocess.run("ip addr del 10.9.9.1/24 dev v0; ip addr add 10.9.9.2/24 dev v0", shell=True, check=True)
+refused(errno.EADDRNOTAVAIL, channel.resolve_addr, bound, address(7471, "10.9.9.5"))
+holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+holder.bind(("0.0.0.0", 50000))
+pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("50000 50000")
+refused(errno.EAGAIN, channel.resolve_addr, unbound, address(7471, "10.9.9.5"))
+print([failure["text"] for failure in failures() if failure.get("errno")])
+"""
+
+
+def test_a_route_that_cannot_be_asked_for(launcher):
+    """That is no word on the route: the story names what failed. An id that has a source is routed from there alone."""
+    texts = in_own_network(launcher, "test -w /proc/sys/net/ipv4/ip_local_port_range || exit 77\n",
+                           "--netdev v0 --wire roce", ROUTE_CANNOT_BE_ASKED_FOR)
+    of_bind, of_connect = re.findall(r"the kernel cannot be asked for a route from ([^']*)", texts)
+    assert re.fullmatch(r"10\.9\.9\.1:\d+ to 10\.9\.9\.5:7471: bind\(\) fails", of_bind), texts
+    assert re.fullmatch(r"0\.0\.0\.0:\d+ to 10\.9\.9\.5:7471: connect\(\) fails", of_connect), texts

@@ -192,6 +192,38 @@ def test_source_without_a_device(hosts):
     assert re.search(r"packets to 10\.97\.0\.1:\d+ leave from 10\.96\.0\.1:\d+, where no device is\n", story), story
 
 
+REJECTED_REPLY = """
+import sys
+from rdma_cm import *
+
+channel, [peer, port, serves] = Channel(), sys.argv[1:]
+number = channel.create()
+if serves == "True":
+    channel.bind(number, address(int(port), "0.0.0.0"))
+    channel.listen(number)
+    kind, request, *_ = channel.event()
+    assert kind == CONNECT_REQUEST
+    channel.accept(request, 3, next(QPNS))
+    assert channel.event()[:2] == (REJECTED, request)
+else:
+    channel.resolve(number, address(int(port), peer))
+    channel.connect(number, next(QPNS))
+    assert channel.event()[:2] == (CONNECT_RESPONSE, number)
+    channel.reject(number, reason=28)
+"""
+
+
+def test_a_reply_that_is_rejected(hosts):
+    """The server's story does not suppose that the client listens anywhere."""
+    port = new_port()
+    server = start_listener(hosts[1], port, "/usr/bin/python3", "-c", REJECTED_REPLY, "-", port, True)
+    expect_success(hosts[0].run("/usr/bin/python3", "-c", REJECTED_REPLY, IPV4[1], port, False))
+    expect_success(server.finish())
+    story = expect_success(hosts[1].tool.run(SIMHCA, "explain", "--pid", server.pid)).stdout
+    assert re.search(rf"the connection to {IPV4[0]}:\d+ was rejected, reason 28 \(consumer: the peer's program does not "
+                     r"want it\)\n", story), story
+
+
 def test_nobody_listens(hosts):
     """The other host's daemon says so."""
     client = hosts[0].run("rping", "-c", "-a", IPV4[1], "-p", new_port(), "-C", 1)
