@@ -33,7 +33,7 @@ static bool is_the_srqs(const void *at)
 {
 	const struct simhca_srq_mem *mem = at;
 
-	return mem->pi == DEPTH && mem->limit == LIMIT && !mem->head;
+	return mem->pi == DEPTH && (mem->limit & SIMHCA_SRQ_LIMIT_MASK) == LIMIT && !mem->head;
 }
 
 static void *search(bool (*is_it)(const void *at), size_t size)

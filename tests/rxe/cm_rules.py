@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Says what rdma_cm answers here, a line for each question, in the same words wherever it runs: an errno, an event with its
-status, or what was asked for. Its arguments are this host's addresses, IPv4 and IPv6. Its names of commands are
-tests/python/rdma_cm.py's, in front of this text.
+status, or what was asked for. Its arguments are this host's addresses, IPv4 and IPv6.
 """
-# pylint: disable=undefined-variable
 import errno
 import itertools
 import socket
 import struct
 import sys
+
+from rdma_cm import INIT_QP_ATTR, IPOIB, QPNS, TCP, UDP, Channel, Refused, address
 
 EVENTS = {0: "ADDR_RESOLVED", 1: "ADDR_ERROR", 2: "ROUTE_RESOLVED", 4: "CONNECT_REQUEST", 5: "CONNECT_RESPONSE",
           7: "UNREACHABLE", 8: "REJECTED", 9: "ESTABLISHED", 10: "DISCONNECTED"}

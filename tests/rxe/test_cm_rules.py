@@ -11,7 +11,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 QUESTIONS = f"""
 import sys, types
 sys.modules["pytest"] = types.SimpleNamespace(fixture=lambda function: function)
-{(HERE.parent / "python" / "rdma_cm.py").read_text()}
+sys.modules["rdma_cm"] = types.ModuleType("rdma_cm")
+exec({(HERE.parent / "python" / "rdma_cm.py").read_text()!r}, sys.modules["rdma_cm"].__dict__)
 {(HERE / "cm_rules.py").read_text()}"""
 ADDRESSES = {"ours": (IPV4[0], IPV6[0]), "rxe": (IPV4[1], IPV6[1])}
 
