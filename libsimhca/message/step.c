@@ -5,9 +5,9 @@
  * then fails the QP.
  *
  * The order is: a receive is claimed, if it comes from an SRQ; the data are placed; the CQE of the
- * peer's receive is reserved and filled, then that of the send; the responder commits, with the number of
- * its CQE and of what was consumed; that CQE is published. Then the requester does the same. If the
- * program ends between the two commits, its QP ends with it.
+ * peer's receive is reserved and filled; on UC that of the send, too; the responder commits, with the
+ * number of its CQE and of what was consumed; that CQE is published. Then the requester does the same. If
+ * the program ends between the two commits, its QP ends with it.
  *
  * What cannot go on is left to the device. If the message has not come yet, the device goes on with the receive
  * that was claimed, and a CQE that was reserved is void. If it has come, and only the sender cannot complete
@@ -377,18 +377,17 @@ static int leave(const struct simhca_step *step, struct held *held,
 static int complete_both(struct simhca_step *step, struct held *held,
 			 const struct simhca_step_message *msg)
 {
+	const bool may_come_again = knows_duplicates(step);
 	struct simhca_step_events events;
-	bool data_fit, sent = false;
 	uint32_t cqe_index;
+	bool data_fit;
 
 	if (!simhca_step_reserve_receive(step, held->own->name, msg, &cqe_index, &data_fit))
 		return leave(step, held, msg, SIMHCA_SLOW_CQ);
-	if (data_fit) {
+	if (data_fit)
 		simhca_step_write_receive(step, msg, msg->length, &msg->own, cqe_index);
-		sent = simhca_step_complete(step, held->own, msg);
-	}
-	/* If only the sender does not complete, the device sends the message again. */
-	if (!data_fit || (!sent && !knows_duplicates(step))) {
+	/* A responder that would take the message again gets it only once the sender's part is sure. */
+	if (!data_fit || (!may_come_again && !simhca_step_complete(step, held->own, msg))) {
 		simhca_step_take_back(step, held->own, cqe_index);
 		return leave(step, held, msg, SIMHCA_SLOW_CQ);
 	}
@@ -402,7 +401,8 @@ static int complete_both(struct simhca_step *step, struct held *held,
 	simhca_cqe_publish(&step->peer.recv_cq, cqe_index);
 	events = simhca_step_recv_events(step);
 	held->wakes = simhca_step_disarm(&events, cqe_index, simhca_step_matches(msg));
-	return sent ? DONE : SIMHCA_SLOW_CQ;
+	return may_come_again && !simhca_step_complete(step, held->own, msg) ? SIMHCA_SLOW_CQ
+									     : DONE;
 }
 
 bool simhca_step_complete(const struct simhca_step *step, struct simhca_step_held *held,

@@ -179,11 +179,13 @@ static inline void simhca_srq_go_on(const struct simhca_srq_view *from,
 static inline uint32_t simhca_srq_is_below(const struct simhca_srq_view *srq)
 {
 	/* seq_cst: who arms it either sees the claim, or is seen here. */
-	uint32_t limit = atomic_load(&srq->mem->limit);
-	uint32_t left = atomic_load_explicit(&srq->mem->pi, memory_order_relaxed) -
-			simhca_srq_ci(atomic_load(&srq->mem->head));
+	uint32_t limit = atomic_load(&srq->mem->limit), least = limit & SIMHCA_SRQ_LIMIT_MASK;
 
-	return left < (limit & SIMHCA_SRQ_LIMIT_MASK) ? limit : 0;
+	return least && atomic_load_explicit(&srq->mem->pi, memory_order_relaxed) -
+					       simhca_srq_ci(atomic_load(&srq->mem->head)) <
+				       least
+		       ? limit
+		       : 0;
 }
 
 #endif
