@@ -9,7 +9,7 @@
 #include "queue/progress.h"
 #include "wqe.h"
 
-/* How long what is posted is left to the program: it posts again meanwhile, or not so soon. */
+/* How long what is posted is left to the program, which may post again meanwhile. */
 #define LEFT_NS 20000
 /* It was worth it if the program carried so many messages meanwhile, or so many bytes. */
 #define WORTH_MESSAGES 8

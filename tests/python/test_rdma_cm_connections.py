@@ -214,7 +214,7 @@ def test_attributes_of_a_connection_that_is_over(channel, other):
 
 
 def test_a_qp_that_connects_again(channel, other):
-    """As soon as its last connection has ended at both ends, with the next id."""
+    """When its last connection has ended at both ends, with the next id."""
     _, port = listener(channel)
     qpn = next(QPNS)
     for _ in range(2):
