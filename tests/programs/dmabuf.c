@@ -17,22 +17,7 @@ static struct ibv_mr *mr;
 static enum ibv_wc_status transfer(enum ibv_wr_opcode opcode, uint32_t length, uint64_t addr,
 				   uint32_t rkey)
 {
-	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
-	struct ibv_sge sge = { (uintptr_t)memory, length, mr->lkey };
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = opcode,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = addr, .rkey = rkey },
-	};
-	struct ibv_wc wc;
-
-	start_qp(qp, qp->qp_num);
-	CHECK(!post_send(qp, &wr));
-	wc = poll_one(cq);
-	CHECK(!ibv_destroy_qp(qp));
-	return wc.status;
+	return transfer_to_itself(pd, cq, mr, opcode, length, addr, rkey);
 }
 
 static int make_file(unsigned int flags, size_t size)

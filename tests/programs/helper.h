@@ -192,4 +192,28 @@ static inline int post_recv(struct ibv_qp *qp, uint64_t wr_id, struct ibv_mr *mr
 	return ibv_post_recv(qp, &wr, &bad);
 }
 
+/* An RDMA operation between the memory of `mr` and [addr, addr + length), by a QP that is its own peer. */
+static inline enum ibv_wc_status transfer_to_itself(struct ibv_pd *pd, struct ibv_cq *cq,
+						    const struct ibv_mr *mr,
+						    enum ibv_wr_opcode opcode, uint32_t length,
+						    uint64_t addr, uint32_t rkey)
+{
+	struct ibv_qp *qp = make_qp(pd, cq, IBV_QPT_RC);
+	struct ibv_sge sge = { (uintptr_t)mr->addr, length, mr->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = addr, .rkey = rkey },
+	};
+	struct ibv_wc wc;
+
+	start_qp(qp, qp->qp_num);
+	CHECK(!post_send(qp, &wr));
+	wc = poll_one(cq);
+	CHECK(!ibv_destroy_qp(qp));
+	return wc.status;
+}
+
 #endif
