@@ -8,11 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <time.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "process_map.h"
@@ -34,10 +33,12 @@ struct map_query {
 _Static_assert(sizeof(struct map_query) == 104, "the kernel's struct procmap_query");
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
 #define MAP_OR_NEXT 0x10u
-#define MAP_READABLE 1u
-#define MAP_WRITABLE 2u
-#define MAP_EXECUTABLE 4u
+#define MAP_IS_READABLE 1u
+#define MAP_IS_WRITABLE 2u
+#define MAP_IS_EXECUTABLE 4u
 #define MAP_IS_SHARED 8u
+
+#define POPULATE_READ 22 /* MADV_POPULATE_READ of linux/mman.h, likewise */
 
 struct visitor {
 	bool (*visit)(const struct simhca_mapping *mapping, void *arg);
@@ -65,9 +66,9 @@ static bool ask(int fd, uint64_t at, uint64_t end, const struct visitor *visitor
 			.inode = query.inode,
 			.major = query.major,
 			.minor = query.minor,
-			.readable = query.rights & MAP_READABLE,
-			.writable = query.rights & MAP_WRITABLE,
-			.executable = query.rights & MAP_EXECUTABLE,
+			.readable = query.rights & MAP_IS_READABLE,
+			.writable = query.rights & MAP_IS_WRITABLE,
+			.executable = query.rights & MAP_IS_EXECUTABLE,
 			.shared = query.rights & MAP_IS_SHARED,
 		};
 		if (mapping.start >= end || !visitor->visit(&mapping, visitor->arg))
@@ -139,18 +140,22 @@ struct wanted {
 };
 
 /*
- * Whether this process has a page there: behind the end of a file that is mapped there is none. A wait
- * for a futex, of no time, reads a word there, and is what no filter of system calls forbids.
+ * Whether this process has a page there that the kernel could pin. Behind the end of a file that is mapped there is
+ * none, and of a device's registers there is none either; to read those can change what the device does, so both calls
+ * refuse to. madvise() is forbidden by no filter of system calls. Its EINVAL is for memory of a device, and before
+ * Linux 5.14 for any; then process_vm_readv() knows.
  */
 static bool has_page(uint64_t at)
 {
-	const struct timespec no_time = { 0 };
-	const uint64_t word = at & ~(uint64_t)(sizeof(uint32_t) - 1);
+	const uint64_t bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	const struct iovec page = { (void *)(uintptr_t)at, 1 };
+	struct iovec copy = { (char[1]){ 0 }, 1 };
 	const int saved = errno;
-	const bool has =
-		!syscall(SYS_futex, word, (long)FUTEX_WAIT_PRIVATE, 0l, &no_time, NULL, 0l) ||
-		errno != EFAULT;
+	bool has = !madvise((void *)(uintptr_t)(at & ~(bytes - 1)), bytes, POPULATE_READ);
 
+	if (!has && errno == EINVAL)
+		has = process_vm_readv(getpid(), &copy, 1, &page, 1, 0) == 1;
+	has = has || errno != EFAULT;
 	errno = saved;
 	return has;
 }
@@ -164,7 +169,10 @@ static bool is_wanted(const struct simhca_mapping *mapping, void *arg)
 	    (wanted->writable && !mapping->writable))
 		return false;
 	end = mapping->end < wanted->end ? mapping->end : wanted->end;
-	/* If a page is missing behind the end of a file, the last one is. Others show when they are used. */
+	/*
+	 * If pages are missing behind the end of a file, or are a device's, the last one is such. Others show when
+	 * they are used.
+	 */
 	if (wanted->ours && mapping->inode && !has_page(end - 1))
 		return false;
 	wanted->at = end;

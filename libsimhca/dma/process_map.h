@@ -27,7 +27,8 @@ bool simhca_process_mappings(pid_t pid, uint64_t addr, uint64_t length,
 
 /*
  * Whether [addr, addr + length) of a process is mapped and readable, and writable if asked; also
- * true if nobody can say. It waits likewise. Of this process (pid 0) pages behind the end of a file are not there.
+ * true if nobody can say. It waits likewise. Of this process (pid 0) pages behind the end of a file are not there, nor is
+ * memory of a device.
  */
 bool simhca_process_has(pid_t pid, uint64_t addr, uint64_t length, bool writable);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Regions of special kinds: the null region, zero-based ones, those of no bytes. */
+#include <sys/syscall.h>
+
 #include "dv.h"
 
 /* Reads as zeros and takes what is written, at any address; for its own side only. */
@@ -124,6 +126,29 @@ TEST(behind_the_end_of_a_file)
 		}
 		CHECK(!munmap(memory, 4 * PAGE));
 	}
+}
+
+/*
+ * What a program may load and store, and the kernel does not pin: registers of a device, which nobody may read to find
+ * that out, and secret memory, which every process can have. On demand it is registered, and not found when it is used.
+ */
+TEST(memory_that_is_not_pinned)
+{
+	struct ibv_pd *pd = new_pair().server.pd;
+	int file = (int)syscall(SYS_memfd_secret, 0);
+	char *memory;
+
+	if (file < 0 && errno == ENOSYS)
+		return; /* it is switched off, or older than Linux 5.14 */
+	CHECK(file >= 0 && !ftruncate(file, 2 * PAGE));
+	memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	CHECK(memory != MAP_FAILED);
+	memory[PAGE] = 1;
+	for (int access = 0; access <= IBV_ACCESS_LOCAL_WRITE; access++) {
+		errno = 0;
+		CHECK(!ibv_reg_mr(pd, memory, 2 * PAGE, access) && errno == EFAULT);
+	}
+	CHECK(ibv_reg_mr(pd, memory, 2 * PAGE, IBV_ACCESS_ON_DEMAND));
 }
 
 /* No bytes can be reached by it, and no bytes need no key at all. */
