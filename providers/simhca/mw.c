@@ -64,6 +64,18 @@ static bool counts_from_zero(const struct ibv_mw_bind_info *info)
 	       (info->mr && (verbs_get_mr(info->mr)->access & IBV_ACCESS_ZERO_BASED));
 }
 
+/*
+ * As with mlx5, whose provider looks at mr_type. A fast-register region, which has that of a null region, is none of mlx5's;
+ * a region of on-chip memory has it as well, and counts from zero.
+ */
+static bool has_no_windows(const struct ibv_mw_bind_info *info)
+{
+	const struct verbs_mr *vmr = info->mr ? verbs_get_mr(info->mr) : NULL;
+
+	return vmr && vmr->mr_type != IBV_MR_TYPE_MR &&
+	       !((const struct shca_mr *)vmr)->max_page_list_len;
+}
+
 static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_mw *mw,
 				 const struct ibv_mw_bind *bind)
 {
@@ -80,6 +92,12 @@ static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_mw *
 		return "a window of type 1 has no IBV_ACCESS_ZERO_BASED, nor has its region";
 	if (!mr && (bind->bind_info.addr || bind->bind_info.length))
 		return "bind_info.mr is NULL, and addr or length is not 0";
+	if (bind->bind_info.length > SHCA_MAX_WINDOW)
+		return SHCA_WINDOW_TOO_LONG;
+	if (has_no_windows(&bind->bind_info))
+		return "a window of type 1 is of a region that ibv_reg_mr() has made: this one is "
+		       "a "
+		       "null region, imported, or of a dma-buf";
 	return "bind_info.mw_access_flags has a flag that windows do not have";
 }
 
@@ -92,6 +110,8 @@ int shca_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *b
 	err = shca_check_bind(qp, mw, IBV_MW_TYPE_1, &bind->bind_info);
 	if (!err && ((bind->send_flags & IBV_SEND_INLINE) || counts_from_zero(&bind->bind_info)))
 		err = EINVAL;
+	if (!err && has_no_windows(&bind->bind_info))
+		err = ENOTSUP;
 	if (err)
 		return shca_say_refusal(qp->ctx, SIMHCA_SAY_BIND_MW, err,
 					why_not_bound(qp, mw, bind));

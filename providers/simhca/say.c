@@ -308,6 +308,8 @@ static const char *why_not_posted(const struct shca_qp *qp, const struct ibv_sen
 	if (mw->context->device != qp->vqp.qp.context->device ||
 	    wr->bind_mw.bind_info.mr->context->device != mw->context->device)
 		return "the window, its region and the QP are not of one device";
+	if (wr->bind_mw.bind_info.length > SHCA_MAX_WINDOW)
+		return SHCA_WINDOW_TOO_LONG;
 	return "bind_info has access flags that windows do not have, or send_flags has "
 	       "IBV_SEND_INLINE";
 }

@@ -76,6 +76,11 @@ static inline void shca_wqe_set_rdma(struct simhca_send_wqe *wqe, uint64_t remot
 	wqe->rdma.rkey = rkey;
 }
 
+/* The longest window, in bytes, as mlx5's provider has it: what one of its segments describes. */
+#define SHCA_MAX_WINDOW (UINT64_C(1) << 31)
+#define SHCA_WINDOW_TOO_LONG                                                                       \
+	"bind_info.length is more than 2 GiB, which is the most that a window has"
+
 /* What a bind needs of its objects; the device checks what is only in its own table. */
 static inline int shca_check_bind(const struct shca_qp *qp, const struct ibv_mw *mw,
 				  enum ibv_mw_type type, const struct ibv_mw_bind_info *info)
@@ -88,7 +93,7 @@ static inline int shca_check_bind(const struct shca_qp *qp, const struct ibv_mw 
 	if (mw->context->device != qp->vqp.qp.context->device ||
 	    (info->mr && info->mr->context->device != mw->context->device))
 		return EPERM;
-	return 0;
+	return info->length > SHCA_MAX_WINDOW ? EOPNOTSUPP : 0;
 }
 
 static inline void shca_wqe_set_bind(struct simhca_send_wqe *wqe, const struct ibv_mw *mw,

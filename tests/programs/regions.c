@@ -56,13 +56,44 @@ TEST(null_region_takes_no_window)
 {
 	struct pair pair = new_pair();
 	struct ibv_mr *null = ibv_alloc_null_mr(pair.server.pd);
-	struct ibv_mw *mw = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
+	struct ibv_mw *one = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
+	struct ibv_mw *two = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_2);
 	struct ibv_mw_bind bind = { .bind_info = { null, 0, 8, IBV_ACCESS_REMOTE_READ } };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW };
 
-	CHECK(null && mw);
-	CHECK(!ibv_bind_mw(pair.server.qp, mw, &bind));
+	CHECK(null && one && two);
+	CHECK(ibv_bind_mw(pair.server.qp, one, &bind) == ENOTSUP);
+	wr.bind_mw.mw = two;
+	wr.bind_mw.rkey = ibv_inc_rkey(two->rkey);
+	wr.bind_mw.bind_info = bind.bind_info;
+	CHECK(!post_send(pair.server.qp, &wr));
 	expect_error(pair.server.cq, IBV_WC_MW_BIND_ERR, SIMHCA_REASON_MR_NO_MW_BIND);
 	CHECK(!ibv_dereg_mr(null));
+}
+
+/* As with mlx5, whose provider looks at what ibv_bind_mw() is given, and not at what a work request binds. */
+TEST(windows_of_an_imported_region)
+{
+	struct pair pair = new_pair();
+	struct ibv_mr *own = ibv_reg_mr(pair.server.pd, pair.server.memory, PAGE,
+					FULL_ACCESS | IBV_ACCESS_MW_BIND);
+	struct ibv_mr *mr = own ? ibv_import_mr(pair.server.pd, own->handle) : NULL;
+	struct ibv_mw *one = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_1);
+	struct ibv_mw *two = ibv_alloc_mw(pair.server.pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind bind = { .bind_info = { mr, (uintptr_t)pair.server.memory, PAGE,
+						   IBV_ACCESS_REMOTE_READ } };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+	uint32_t key;
+
+	CHECK(mr && one && two);
+	key = one->rkey;
+	CHECK(ibv_bind_mw(pair.server.qp, one, &bind) == ENOTSUP && one->rkey == key);
+	wr.bind_mw.mw = two;
+	wr.bind_mw.rkey = ibv_inc_rkey(two->rkey);
+	wr.bind_mw.bind_info = bind.bind_info;
+	CHECK(!post_send(pair.server.qp, &wr));
+	poll_success(pair.server.cq);
+	do_rdma(&pair.client, IBV_WR_RDMA_READ, (uintptr_t)pair.server.memory, two->rkey, PAGE);
 }
 
 /* A region of another PD is no buffer, even the null region. */

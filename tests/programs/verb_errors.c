@@ -31,6 +31,7 @@ struct scene {
 		*target;	   /* qp has srq, and never comes to RTS; target is XRC_RECV */
 	struct ibv_qp *idle;	   /* in RESET */
 	struct ibv_mr *mr, *dm_mr; /* mr has a window */
+	struct ibv_mr *null_mr, *imported_mr, *dmabuf_mr;
 	struct ibv_mw *mw, *mw2;
 	struct ibv_ah *ah;
 	struct ibv_dm *dm;
@@ -272,6 +273,37 @@ FAILS(bind_mw_zero_based, "ibv_bind_mw", "IBV_ACCESS_ZERO_BASED, of the window o
 						   .mw_access_flags = IBV_ACCESS_ZERO_BASED } };
 
 	return ibv_bind_mw(s->qp, s->mw, &bind);
+}
+
+/* Of what mlx5's provider has no windows of type 1 of. */
+static int bind_to(struct scene *s, struct ibv_mr *mr, uint64_t length)
+{
+	struct ibv_mw_bind bind = { .bind_info = { .mr = mr,
+						   .addr = (uintptr_t)s->pages,
+						   .length = length,
+						   .mw_access_flags = IBV_ACCESS_REMOTE_READ } };
+
+	return ibv_bind_mw(s->qp, s->mw, &bind);
+}
+
+FAILS(bind_mw_null, "ibv_bind_mw", "its region is a null region", ENOTSUP, SAME)
+{
+	return bind_to(s, s->null_mr, 8);
+}
+
+FAILS(bind_mw_imported, "ibv_bind_mw", "its region is imported", ENOTSUP, SAME)
+{
+	return bind_to(s, s->imported_mr, 8);
+}
+
+FAILS(bind_mw_dmabuf, "ibv_bind_mw", "its region is of a dma-buf", ENOTSUP, SAME)
+{
+	return bind_to(s, s->dmabuf_mr, 8);
+}
+
+FAILS(bind_mw_long, "ibv_bind_mw", "more than 2 GiB", EOPNOTSUPP, SAME)
+{
+	return bind_to(s, s->mr, (UINT64_C(1) << 31) + 1);
 }
 
 FAILS(alloc_dm_size, "ibv_alloc_dm", "larger than max_dm_size", EINVAL, EIO)
@@ -850,13 +882,18 @@ static void make_memory(struct scene *s)
 {
 	struct ibv_qp *binder = make_qp(s->pd, s->cq, IBV_QPT_RC);
 	struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED };
+	int file = memfd_create("dmabuf", MFD_CLOEXEC);
 
 	s->pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(s->pages != MAP_FAILED && !mprotect(s->pages + PAGE, PAGE, PROT_NONE));
 	s->mr = ibv_reg_mr(s->pd, s->pages, PAGE, FULL_ACCESS | IBV_ACCESS_MW_BIND);
 	s->mw = ibv_alloc_mw(s->pd, IBV_MW_TYPE_1);
 	s->mw2 = ibv_alloc_mw(s->pd, IBV_MW_TYPE_2);
-	CHECK(s->mr && s->mw && s->mw2);
+	CHECK(s->mr && s->mw && s->mw2 && file >= 0 && !ftruncate(file, PAGE));
+	s->null_mr = ibv_alloc_null_mr(s->pd);
+	s->imported_mr = ibv_import_mr(s->pd, s->mr->handle);
+	s->dmabuf_mr = ibv_reg_dmabuf_mr(s->pd, 0, PAGE, 0, file, FULL_ACCESS);
+	CHECK(s->null_mr && s->imported_mr && s->dmabuf_mr && !close(file));
 	start_qp(binder, binder->qp_num);
 	bind.bind_info = (struct ibv_mw_bind_info){ .mr = s->mr,
 						    .addr = (uintptr_t)s->pages,

@@ -523,6 +523,8 @@ class Model:
             return errno.EINVAL
         if one and (work.access | (region.access if region.kind == 'region' else 0)) & ZERO_BASED:
             return errno.EINVAL
+        if one and region.kind == 'null':
+            return errno.ENOTSUP
         return 0
 
     def _complete(self, qp, work):

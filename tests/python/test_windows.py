@@ -455,6 +455,20 @@ def test_read_only_region_can_be_bound_for_reading(ends, window, mw_type):
     assert client.region.read(8) == pattern(8, 5)
 
 
+@pytest.mark.parametrize('mw_type, api', [(TYPE_1, 'post_send'), *((TYPE_2, api) for api in APIS)])
+def test_length(ends, window, mw_type, api):
+    """No window has more than 2 GiB, as with mlx5; whether the region has so many is another question."""
+    client, server = ends(api)
+    bound = window(server, mw_type)
+    key = bound.mw.rkey
+    with refused(errno.EOPNOTSUPP):
+        bound.post(0, (1 << 31) + 1, api=api)
+    assert bound.mw.rkey == key
+    works(client, Window(server, mw_type).bind(api=api))
+    bound.post(0, 1 << 31, api=api)
+    fails_here(server, 'KEY_PAST_END')
+
+
 @pytest.mark.parametrize('api', APIS)
 def test_type2_must_be_free(ends, window, api):
     client, server = ends(api)
