@@ -600,6 +600,9 @@ static const struct named_advice connections[] = {
 	  { "", "The address is not one of a network interface that a device here stands on.",
 	    "Use an address that `simhca status` shows, or have a device stand on that "
 	    "interface: `simhca run --netdev NAME`." } },
+	{ "no_neighbour",
+	  { "", "The host is off or has another address, or something on the way drops ARP or NDP.",
+	    "`ip neigh show to ADDRESS` has the kernel's word; `ping` has to be answered." } },
 	{ "backlog_full",
 	  { "", "The server accepts more slowly than clients come, or its backlog is small.",
 	    "Give rdma_listen() a larger one, and fetch CONNECT_REQUEST events in "

@@ -296,3 +296,12 @@ bool netif_has_address(struct netif *netif, const char *name, const uint8_t addr
 	}
 	return false;
 }
+
+bool netif_asks_neighbours(struct netif *netif, uint32_t index)
+{
+	struct rtnl_link *link = netif ? rtnl_link_get(netif->links, (int)index) : NULL;
+	bool asks = link && !(rtnl_link_get_flags(link) & (IFF_LOOPBACK | IFF_NOARP));
+
+	rtnl_link_put(link);
+	return asks;
+}

@@ -20,5 +20,7 @@ void netif_close(struct netif *netif);
 bool netif_get(struct netif *netif, const char *name, struct interface *interface);
 /* Whether the interface of this name, NULL: any, has this address, IPv4 ones mapped into IPv6. */
 bool netif_has_address(struct netif *netif, const char *name, const uint8_t address[16]);
+/* Whether a host on that interface is found by ARP or NDP; false: nobody can say. */
+bool netif_asks_neighbours(struct netif *netif, uint32_t index);
 
 #endif

@@ -148,7 +148,8 @@ struct cma_id {
 	bool srq;
 	struct cma_mc *mcs;
 	struct cma_event *events;   /* that nobody fetched: each is the file's, too */
-	ev_timer resolving;	    /* ADDR_QUERY: until it fails */
+	ev_timer resolving;	    /* ADDR_QUERY: until it is looked again */
+	ev_tstamp give_up, pause;   /* when it fails; how long a neighbour is waited for next */
 	struct cma_id *prev, *next; /* of the file */
 };
 
@@ -312,6 +313,8 @@ const char *cma_addr_print(const union cma_addr *addr, char text[CMA_ADDR_TEXT])
 const char *cma_ps_name(uint16_t ps);
 /* A device that has this address, and where; NULL: none has. */
 struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
+/* Likewise, and packets from there can leave the host. */
+struct device *cma_wire_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index);
 /*
  * Sets the source address of an id that has none, and that the kernel does not route: that of the device, and to
  * the wildcard or loopback 127.0.0.1 or ::1, as Linux does.
@@ -336,6 +339,19 @@ struct device *cma_any_device(struct cma *cma, const union cma_addr *addr, uint8
  * that says nothing of a route, as the kernel could not be asked, failed is the system call that failed, and else NULL.
  */
 int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed);
+/*
+ * A datagram socket that is connected to the id's destination, as the wire's packets to it are sent; nothing was sent.
+ * Or a negative errno, with failed as above.
+ */
+int cma_route_socket(const struct cma_id *id, const char **failed);
+
+/* ------------------------------------------------------------------------------ cma_neighbour.c */
+
+/*
+ * 0, or ENODATA: the host that packets from the id's device to its destination go to first has not answered ARP or NDP
+ * yet, and is being asked. 0 as well where nobody is to be asked, and if the kernel does not say.
+ */
+int cma_neighbour(const struct cma_id *id, struct simhca_why *why);
 
 /* ---------------------------------------------------------------------------------- cma_notify.c */
 
@@ -346,6 +362,7 @@ int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed)
 #define CMA_NO_ANSWER "no_answer"
 #define CMA_NOT_SENT "not_sent"
 #define CMA_NO_DEVICE "no_device"
+#define CMA_NO_NEIGHBOUR "no_neighbour"
 #define CMA_BACKLOG_FULL "backlog_full"
 void cma_notify_failure(const struct cma_id *id, const char *how, int status, const char *format,
 			...) __attribute__((format(printf, 4, 5)));

@@ -232,7 +232,9 @@ void cma_addr_of_source(const struct device *device, uint8_t sgid_index, const u
 		memcpy(&src->in6.sin6_addr, gid.raw, 16);
 }
 
-struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index)
+/* The first device that has the address; of those with a wire alone, if that is asked for. */
+static struct device *find_device(struct cma *cma, const union cma_addr *addr, bool has_wire,
+				  uint8_t *sgid_index)
 {
 	union simhca_gid gid;
 
@@ -243,6 +245,8 @@ struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint
 		struct device *device = &cma->daemon->devices[i];
 		int index = find_gid(device, &gid);
 
+		if (has_wire && !device->options->settings.wire)
+			continue;
 		if (index < 0 && device->options->settings.infiniband &&
 		    interface_has(device, &gid))
 			index = 0;
@@ -252,6 +256,16 @@ struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint
 		return device;
 	}
 	return NULL;
+}
+
+struct device *cma_addr_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index)
+{
+	return find_device(cma, addr, false, sgid_index);
+}
+
+struct device *cma_wire_device(struct cma *cma, const union cma_addr *addr, uint8_t *sgid_index)
+{
+	return find_device(cma, addr, true, sgid_index);
 }
 
 static bool fits_family(const union simhca_gid *gid, int family)

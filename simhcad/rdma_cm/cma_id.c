@@ -231,8 +231,8 @@ static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 }
 
 /*
- * 0, or why an id gets no address: less than 0, the call fails with that errno; more than 0, ADDR_ERROR brings it,
- * ETIMEDOUT when the time is over. So it is in the functions below.
+ * 0, or why an id gets no address: less than 0, the call fails with that errno; more than 0, ADDR_ERROR brings it;
+ * ETIMEDOUT when the time is over, and ENODATA if the neighbour has not answered by then. So it is in the functions below.
  *
  * The source that the kernel routes packets to the destination from; its device is the id's if that has none yet. An
  * address of this daemon's is reached without a route as well.
@@ -260,7 +260,10 @@ static int find_route(struct cma_id *id, bool is_here, struct simhca_why *why)
 				  cma_addr_print(&id->dst, to));
 	if (id->device)
 		return 0;
-	device = cma_addr_device(id->file->cma, &src, &index);
+	/* Several devices can have the address, where they are on one interface. */
+	device = is_here ? NULL : cma_wire_device(id->file->cma, &src, &index);
+	if (!device)
+		device = cma_addr_device(id->file->cma, &src, &index);
 	if (!device && is_here)
 		return 0;
 	if (!device) {
@@ -335,9 +338,10 @@ static int try_resolve(struct cma_id *id, struct simhca_why *why)
 {
 	uint8_t index = 0;
 	struct device *here = cma_addr_device(id->file->cma, &id->dst, &index);
+	const bool routed = is_routed(id, here);
 	int ret;
 
-	if (is_routed(id, here)) {
+	if (routed) {
 		ret = find_route(id, here, why);
 		if (ret)
 			return ret;
@@ -346,6 +350,8 @@ static int try_resolve(struct cma_id *id, struct simhca_why *why)
 	if (!id->device)
 		return simhca_why(why, ENODEV, "no device has an active port");
 	ret = resolve_on_ethernet(id, why);
+	if (!ret && routed && !here && id->device->options->settings.wire)
+		ret = cma_neighbour(id, why);
 	if (ret)
 		return ret;
 	memset(&id->path, 0, sizeof(id->path));
@@ -366,17 +372,43 @@ static int resolve(struct cma_id *id, struct simhca_why *why)
 	return ret;
 }
 
+/* The kernel is asked again whether the neighbour has answered, which most do at once. */
+#define FIRST_PAUSE 0.001 /* seconds, and then twice as many, up to */
+#define LAST_PAUSE 0.1
+
+/* Until it is looked again: for a neighbour several times, for an address of this daemon's when the time is over. */
+static void wait_for(struct cma_id *id, int what)
+{
+	struct ev_loop *loop = id->file->cma->daemon->loop;
+	ev_tstamp pause = id->give_up - ev_now(loop);
+
+	if (what == ENODATA && pause > id->pause)
+		pause = id->pause;
+	id->pause = 2 * id->pause < LAST_PAUSE ? 2 * id->pause : LAST_PAUSE;
+	ev_timer_set(&id->resolving, pause, 0);
+	ev_timer_start(loop, &id->resolving);
+}
+
 static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	struct cma_id *id = timer->data;
+	const bool is_over = ev_now(loop) >= id->give_up;
+	struct simhca_why why = { 0 };
+	int ret = resolve(id, &why);
 
-	if (!resolve(id, NULL)) {
+	if (!ret) {
 		cma_set_state(id, CMA_ADDR_RESOLVED);
 		cma_event(id, CMA_EV_ADDR_RESOLVED, 0);
 		return;
 	}
+	if (!is_over && (ret == ENODATA || ret == ETIMEDOUT)) {
+		wait_for(id, ret);
+		return;
+	}
+	if (ret == ENODATA)
+		cma_notify_failure(id, CMA_NO_NEIGHBOUR, ETIMEDOUT, "%s", why.text);
 	cma_set_state(id, CMA_BOUND);
-	cma_event(id, CMA_EV_ADDR_ERROR, -ETIMEDOUT);
+	cma_event(id, CMA_EV_ADDR_ERROR, is_over ? -ETIMEDOUT : -abs(ret));
 }
 
 /* Whether it is an address of ours in the wrong byte order. */
@@ -424,8 +456,16 @@ static int check_resolves(const struct cma_id *id, const union cma_addr *dst,
 	return 0;
 }
 
-/* Nobody has the destination now: it is looked for again until the time is over. */
-static void resolve_later(struct cma_id *id, uint32_t timeout_ms)
+static void resolve_later(struct cma_id *id, uint32_t timeout_ms, int what)
+{
+	cma_set_state(id, CMA_ADDR_QUERY);
+	id->give_up = ev_now(id->file->cma->daemon->loop) + timeout_ms / 1000.0;
+	id->pause = FIRST_PAUSE;
+	wait_for(id, what);
+}
+
+/* No device of this daemon has the destination. One that gets the address before the time is over is found. */
+static void nobody_has_it(const struct cma_id *id)
 {
 	struct cma *cma = id->file->cma;
 	char text[CMA_ADDR_TEXT];
@@ -436,9 +476,6 @@ static void resolve_later(struct cma_id *id, uint32_t timeout_ms)
 				   ? "with its bytes reversed one has it: use htonl(), "
 				     "or inet_pton() alone"
 				   : "see the GIDs of `simhca status`");
-	cma_set_state(id, CMA_ADDR_QUERY);
-	ev_timer_set(&id->resolving, timeout_ms / 1000.0, 0);
-	ev_timer_start(cma->daemon->loop, &id->resolving);
 }
 
 int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union cma_addr *dst,
@@ -464,8 +501,10 @@ int cma_resolve_addr(struct cma_id *id, const union cma_addr *src, const union c
 	}
 	if (ret < 0)
 		return ret;
-	if (ret == ETIMEDOUT) {
-		resolve_later(id, timeout_ms);
+	if (ret == ETIMEDOUT)
+		nobody_has_it(id);
+	if (ret == ETIMEDOUT || ret == ENODATA) {
+		resolve_later(id, timeout_ms, ret);
 		return 0;
 	}
 	cma_notify_failure(id, CMA_NO_DEVICE, ret, "%s", why->text);

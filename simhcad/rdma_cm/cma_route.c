@@ -33,15 +33,12 @@ static int choose(int fd, const struct cma_id *id)
 	return bind(fd, &src.sa, (socklen_t)cma_addr_size(&src)) ? -errno : 0;
 }
 
-/* A datagram socket asks by connect(), and sends nothing. */
-int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed)
+int cma_route_socket(const struct cma_id *id, const char **failed)
 {
 	union cma_addr dst = id->dst;
-	socklen_t size = sizeof(*src);
 	int fd = socket(dst.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int ret;
 
-	memset(src, 0, sizeof(*src));
 	*failed = "socket()";
 	if (fd < 0)
 		return -errno;
@@ -53,7 +50,22 @@ int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed)
 		/* EAGAIN: the socket gets no port, and no route is looked for. */
 		*failed = ret == -EAGAIN ? "connect()" : NULL;
 	}
-	if (!ret && getsockname(fd, &src->sa, &size))
+	if (!ret)
+		return fd;
+	close(fd);
+	return ret;
+}
+
+int cma_route(const struct cma_id *id, union cma_addr *src, const char **failed)
+{
+	socklen_t size = sizeof(*src);
+	int fd = cma_route_socket(id, failed);
+	int ret = 0;
+
+	memset(src, 0, sizeof(*src));
+	if (fd < 0)
+		return fd;
+	if (getsockname(fd, &src->sa, &size))
 		ret = -errno;
 	cma_addr_set_port(src, cma_addr_port(&id->src));
 	close(fd);

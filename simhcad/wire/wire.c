@@ -540,7 +540,8 @@ static void hand_in(struct wire *wire, struct mmsghdr *message, const union simh
 	size_t left = message->msg_len, segment = left;
 	uint16_t number = 0;
 
-	if ((header->msg_flags & MSG_TRUNC) ||
+	/* One without bytes was sent for the sake of our link address (simhcad/rdma_cm/cma_neighbour.c). */
+	if ((header->msg_flags & MSG_TRUNC) || !left ||
 	    !wire_socket_gid(header->msg_name, &datagram.path.source, &datagram.path.source_port))
 		return;
 	read_control(header, &datagram, &segment);

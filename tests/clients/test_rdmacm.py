@@ -440,6 +440,11 @@ def sources(launcher, prepare, options, destinations):
     return [tuple(each) for each in found], gids
 
 
+def neighbour(address, interface):
+    """Nobody has it, and need not answer to be resolved."""
+    return f"ip neigh add {address} lladdr 02:00:00:00:00:01 dev {interface} nud permanent\n"
+
+
 @pytest.mark.parametrize("network", ["10.9.{}.{}/24", "fd09:{}::{}/64"])
 def test_a_source_without_a_gid(launcher, network):
     """The last of seven addresses has no place in the table: where it is the route's source another GID stands for it."""
@@ -447,6 +452,7 @@ def test_a_source_without_a_gid(launcher, network):
     prepare = "".join(f"ip addr add {network.format(n, 1)} dev v0 {'nodad' if ':' in network else ''}\n" for n in numbers)
     [*wanted], [*destinations] = (
         [network.format(n, end).split("/", maxsplit=1)[0] for n in numbers] for end in (1, 5))
+    prepare += "".join(map(neighbour, destinations, ["v0"] * len(destinations)))
     found, gids = sources(launcher, prepare, "--netdev v0 --wire roce", destinations)
     assert {device for device, _ in found} == {"simhca0"}
     assert sum(source == its for (_, source), its in zip(found, wanted)) == 5, found
@@ -454,12 +460,13 @@ def test_a_source_without_a_gid(launcher, network):
     assert {source for _, source in found} <= set(gids[1:]), (found, gids)
 
 
+@pytest.mark.parametrize("interface", ["v0", "v1"], ids=["another_interface", "the_same_interface"])
 @pytest.mark.parametrize("first", ["wire=off", "link-layer=ib,wire=off"])
-def test_a_route_where_one_device_has_a_wire(launcher, first):
+def test_a_route_where_one_device_has_a_wire(launcher, first, interface):
     """It decides, whatever the device before it is."""
-    options = f"--devices 2 --daemon-option device=simhca0,netdev=v0,{first} " \
+    options = f"--devices 2 --daemon-option device=simhca0,netdev={interface},{first} " \
         "--daemon-option device=simhca1,netdev=v1,link-layer=ethernet,wire=roce"
-    assert sources(launcher, "", options, ["10.9.8.5"])[0] == [("simhca1", "10.9.8.1")]
+    assert sources(launcher, neighbour("10.9.8.5", "v1"), options, ["10.9.8.5"])[0] == [("simhca1", "10.9.8.1")]
 
 
 # The first address is bound, then it goes; then no datagram socket gets a port.
