@@ -375,18 +375,23 @@ static int resolve(struct cma_id *id, struct simhca_why *why)
 /* The kernel is asked again whether the neighbour has answered, which most do at once. */
 #define FIRST_PAUSE 0.001 /* seconds, and then twice as many, up to */
 #define LAST_PAUSE 0.1
+/* Of all ids that wait, however many a program has: others use the event loop as well. */
+#define LOOKS_PER_SECOND 1000.0
 
 /* Until it is looked again: for a neighbour several times, for an address of this daemon's when the time is over. */
 static void wait_for(struct cma_id *id, int what)
 {
-	struct ev_loop *loop = id->file->cma->daemon->loop;
-	ev_tstamp pause = id->give_up - ev_now(loop);
+	struct cma *cma = id->file->cma;
+	ev_tstamp left = id->give_up - ev_now(cma->daemon->loop);
+	ev_tstamp pause = cma->in_state[CMA_ADDR_QUERY] / LOOKS_PER_SECOND;
 
-	if (what == ENODATA && pause > id->pause)
+	if (pause < id->pause)
 		pause = id->pause;
+	if (pause > left || what != ENODATA)
+		pause = left;
 	id->pause = 2 * id->pause < LAST_PAUSE ? 2 * id->pause : LAST_PAUSE;
 	ev_timer_set(&id->resolving, pause, 0);
-	ev_timer_start(loop, &id->resolving);
+	ev_timer_start(cma->daemon->loop, &id->resolving);
 }
 
 static void on_resolving(struct ev_loop *loop, ev_timer *timer, int events)

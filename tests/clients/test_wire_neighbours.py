@@ -143,29 +143,30 @@ def test_who_is_no_neighbour(hosts, to):
     assert resolve(hosts[0], to, 60000, IPV4[0] if to == "239.1.1.1" else "")[::3] == [ADDR_RESOLVED, True]
 
 
-# It resolves many such addresses, and nobody waits for that; then it ends, or destroys its ids.
+# It resolves many such addresses, and others are served meanwhile; then it ends, or destroys its ids.
 MANY = """
 import sys, time
 from rdma_cm import *
 
 channel, other = Channel(), Channel()
-numbers = [channel.create() for _ in range(100)]
+numbers = [channel.create() for _ in range(1000)]
+for i, number in enumerate(numbers):
+    channel.resolve_addr(number, address(7471, f"10.99.0.{100 + i % 100}"), 60000)
+time.sleep(1)
 begin = time.monotonic()
-for host, number in enumerate(numbers, 100):
-    channel.resolve_addr(number, address(7471, f"10.99.0.{host}"), 60000)
-for _ in range(100):
+for _ in range(200):
     other.destroy(other.create())
+print(time.monotonic() - begin)
 refused(errno.EINVAL, channel.resolve_addr, numbers[0], address(7471, "10.99.0.77"), 100)
 if sys.argv[1] == "destroys":
     for number in numbers:
         channel.destroy(number)
-    assert not channel.readable(0.5)
-print(time.monotonic() - begin)
+assert not channel.readable(0.5)
 """
 
 
 @pytest.mark.parametrize("way", ["destroys", "ends"])
 def test_what_is_given_up_meanwhile(hosts, way):
     done = expect_success(hosts[0].run("/usr/bin/python3", "-c", MANY, way))
-    assert float(done.stdout) < 20
+    assert float(done.stdout) < 10 # it is a minute if each id is looked at ten times a second
     expect_no_ids(hosts[0])
