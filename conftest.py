@@ -2,12 +2,12 @@
 """
 Lets pytest be run by itself: tests of verbs get a device (`simhca run --private`), and all can be run under a sanitizer.
 It begins anew for that, by tests/suites/part.py, which says what is in the environment then.
+
+This is the only conftest.py. What tests ask for is in tests/fixtures.
 """
 import os
 import pathlib
-import shutil
 import sys
-import tempfile
 
 import pytest
 
@@ -17,6 +17,13 @@ BEGUN = "SIMHCA_TEST_BEGUN"
 os.environ.setdefault("SIMHCA_BUILD", str(ROOT / "build"))
 # Programs that tests start use modules of these, too.
 os.environ["PYTHONPATH"] = ":".join(str(ROOT / "tests" / suite) for suite in ("daemon", "clients", "python"))
+# What leads programs to the device, if this process has one.
+DEVICE = {name: os.environ[name] for name in ("SIMHCA_RUNTIME_DIR", "IBV_DRIVERS", "RDMAV_DRIVERS", "LD_PRELOAD")
+          if "SIMHCA_RUNTIME_DIR" in os.environ and name in os.environ}
+
+# A failed assertion says of what values, also in the modules that files of tests share.
+pytest.register_assert_rewrite(*{path.stem for path in ROOT.glob("tests/*/*.py") if not path.stem.startswith("test_")})
+pytest_plugins = ["pairwise", *(f"fixtures.{path.stem}" for path in sorted(ROOT.glob("tests/fixtures/[a-z]*.py")))]
 
 
 def pytest_addoption(parser):
@@ -31,13 +38,21 @@ def pytest_addoption(parser):
 def needs_device(config):
     """Whether tests of verbs are asked for, and nobody has given them a device."""
     paths = [pathlib.Path(config.invocation_params.dir, word.split("::")[0]).resolve() for word in config.args]
-    return "SIMHCA_RUNTIME_DIR" not in os.environ and any(path.is_relative_to(ON_A_DEVICE) for path in paths)
+    return "SIMHCA_RUNTIME_DIR" not in os.environ and any(
+        path.is_relative_to(ON_A_DEVICE) or ON_A_DEVICE.is_relative_to(path) for path in paths)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("private_memory"):
         if "SIMHCA_TEST_SHARED_MEMORY" in os.environ:
             pytest.skip(mark.args[0])
+    # The device is that of tests of verbs: what others start has none of it.
+    if item.path.is_relative_to(ON_A_DEVICE):
+        os.environ.update(DEVICE)
+    else:
+        for name in DEVICE:
+            os.environ.pop(name, None)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -49,7 +64,6 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    config.addinivalue_line("markers", "private_memory(why): not with --under shared_memory, where registered memory is in files")
     under = config.getoption("under")
     options = config.getoption("device") or ""
     device = needs_device(config)
@@ -63,27 +77,3 @@ def pytest_configure(config):
     argv += [f"--device={options}"] if device else []
     config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
     os.execv(sys.executable, [*argv, "pytest", *config.invocation_params.args])
-
-
-# ----------------------------------------------------------------- a daemon, for tests that speak its protocol
-@pytest.fixture
-def directory():
-    path = tempfile.mkdtemp(prefix="simhcad-")
-    yield path
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-def start(directory):
-    """Starts one there, with options; $SIMHCAD is the program."""
-    from protocol import daemons
-
-    with daemons(directory) as start:
-        yield start
-
-
-@pytest.fixture
-def daemon(start, request):
-    daemon = start(*getattr(request, "param", []))
-    assert daemon.is_ready
-    return daemon

@@ -19,9 +19,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("SIMHCA_BUILD", HERE.parent.parent / "build")).resolve()
 SIMHCA = BUILD / "bin" / "simhca"
 
-LINK_LAYERS = ("ethernet", "ib")
-# For what has nothing to do with how a peer is addressed: InfiniBand adds nothing to it.
-ONE_LINK_LAYER = LINK_LAYERS if os.environ.get("SIMHCA_SOAK") == "1" else ("ethernet",)
 NOBODY = 65534
 CAP_NET_RAW = 13
 AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",

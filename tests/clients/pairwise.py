@@ -7,7 +7,8 @@ marked:
     @pytest.mark.pairs("program", "flags", also=["-b"])     these parameters; those that are flags by each option,
                                                             and flags that the test adds to them
 
-The tests of a file whose marks name the same parameters are one table. That an option is absent is a value of it.
+The tests of a file whose marks name the same parameters are one table. That an option is absent is a value of it. This is
+a plug-in of pytest (conftest.py of the tree).
 """
 import collections
 import itertools
@@ -58,8 +59,8 @@ def row_of(item, mark):
     return row
 
 
-def leave_out(config, items):
-    """Of tests that are collected, if the short form is asked for."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
     tables = collections.defaultdict(dict)
     for item in items if SHORT_FORM else ():
         mark = item.get_closest_marker("pairs")

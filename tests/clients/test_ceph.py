@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from common import ONE_LINK_LAYER, TIME_LIMIT, expect_success, new_port, wait_until
+from common import TIME_LIMIT, expect_success, new_port, wait_until
+from link_layers import ONE_LINK_LAYER
 
 NOBODY_ON = ["ethernet"]
 SIZE = 4 << 20  # bytes

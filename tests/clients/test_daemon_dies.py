@@ -12,8 +12,9 @@ import time
 
 import pytest
 
-from common import ENDING, ONE_LINK_LAYER, TIME_LIMIT, SIMHCA, Device, expect_success, gid, pingpong
+from common import ENDING, TIME_LIMIT, SIMHCA, Device, expect_success, gid, pingpong
 from common import start_pair, start_working, wait_until
+from link_layers import ONE_LINK_LAYER
 
 pytestmark = pytest.mark.parametrize("link_layer", ONE_LINK_LAYER)
 

@@ -5,7 +5,8 @@ LIDs, so on InfiniBand only.
 """
 import pytest
 
-from common import LINK_LAYERS, TIME_LIMIT, expect_success, wait_until
+from common import TIME_LIMIT, expect_success, wait_until
+from link_layers import LINK_LAYERS
 from releases import needs
 
 NOBODY_ON = ["ib"]

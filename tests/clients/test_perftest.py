@@ -2,8 +2,9 @@
 """perftest's eight programs: the table that they print has all rows, and no zeros."""
 import pytest
 
-from common import ONE_LINK_LAYER, expect_bandwidths, expect_latencies, expect_success, run_pair
+from common import expect_bandwidths, expect_latencies, expect_success, run_pair
 from common import start_pair
+from link_layers import ONE_LINK_LAYER
 from pairwise import long_form_only
 from perftest import BANDWIDTHS, BOTH_WAYS, ITERS, LARGE, LATENCIES, QUIET, SIZES, UD_SIZES
 from perftest import expected_iterations, flags_of

@@ -10,7 +10,8 @@ import re
 import pytest
 
 from common import TIME_LIMIT, Device, device_of_nobody, expect_success, new_port, wait_until
-from common import LINK_LAYERS, is_listened_on
+from common import is_listened_on
+from link_layers import LINK_LAYERS
 from rdmacm import expect_no_ids
 
 # A test takes a second at least, so all of them only in the long run.

@@ -15,8 +15,9 @@ import time
 
 import pytest
 
-from common import ENDING, ONE_LINK_LAYER, TIME_LIMIT, Device, expect_success, gid, pingpong
+from common import ENDING, TIME_LIMIT, Device, expect_success, gid, pingpong
 from common import start_working, wait_until
+from link_layers import ONE_LINK_LAYER
 
 SOAK = os.environ.get("SIMHCA_SOAK") == "1"
 # The daemon's threads that do what may sleep come when they are needed, and each brings a stack and

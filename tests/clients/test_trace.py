@@ -11,8 +11,9 @@ import time
 import pytest
 
 from captures import ETHERNET, ROCE, TSHARK, UDP, Tracer, expect_wireshark_agrees, frames, packets
-from common import (HERE, LINK_LAYERS, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, run_pair,
+from common import (HERE, TIME_LIMIT, SIMHCA, Device, expect_success, new_port, run_pair,
                     start_pair, stopped, wait_command, wait_until)
+from link_layers import LINK_LAYERS
 
 MTU = 1024  # of ibv_rc_pingpong
 TRACERS = 8  # TRACERS_MOST

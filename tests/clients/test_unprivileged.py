@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from common import AS_NOBODY, LINK_LAYERS, TIME_LIMIT, SIMHCA, Device, bandwidth_lines
+from common import AS_NOBODY, TIME_LIMIT, SIMHCA, Device, bandwidth_lines
 from common import expect_bandwidths, expect_pingpong, expect_success, gid, new_port, pair_script
 from common import pingpong, run_pair, wait_until
+from link_layers import LINK_LAYERS
 from rdmacm import expect_ending
 
 NOBODY_ON = LINK_LAYERS

@@ -11,7 +11,7 @@ from pyverbs.pd import PD
 
 import protocol
 from harness import Device
-from rdma_cm import Channel, channel, other  # noqa: F401 (fixtures)
+from rdma_cm import Channel
 
 PLACES, KEPT = 8, 256  # of a process, and of a program in the daemon
 COMES, KEEP = 0, 0xffffffff

@@ -103,11 +103,11 @@ def test_events_wait(pair):
     server.device.no_event(0.01)
 
 
-def test_nonblocking(device):
+def test_nonblocking(open_device):
     """With O_NONBLOCK on the descriptor, asking for an event that is not there does not wait."""
-    os.set_blocking(device.async_fd, False)
+    os.set_blocking(open_device.async_fd, False)
     with pytest.raises(PyverbsRDMAError):
-        device.ctx.get_async_event()
+        open_device.ctx.get_async_event()
 
 
 def test_destroy_with_event_untaken(pair):

@@ -188,7 +188,7 @@ def test_limits_can_be_reached(c_program, kind):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_open_twice(ctx, device, keep):
+def test_open_twice(ctx, keep):
     """A device can be open many times; closing one context leaves the others alone."""
     others = [keep(Device()) for _ in range(20)]
     assert len({other.ctx.cmd_fd for other in others}) == 20

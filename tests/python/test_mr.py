@@ -11,7 +11,7 @@ from pyverbs.pd import PD
 from pyverbs.wr import SGE
 
 from harness import (FULL, LOCAL_WRITE, PAGE, READ, REASON_NAME, REMOTE_ATOMIC, REMOTE_READ,
-                     REMOTE_WRITE, SEND, WRITE, Memory, connect, pattern, poll, poll_error, poll_ok,
+                     REMOTE_WRITE, SEND, WRITE, Memory, Region, connect, pattern, poll, poll_error, poll_ok,
                      refused)
 from programs import run_c
 
@@ -21,6 +21,18 @@ COMBINATIONS = [sum(chosen) for count in range(5)
                 for chosen in itertools.combinations(RIGHTS, count)]
 REREG = (e.IBV_REREG_MR_CHANGE_TRANSLATION, e.IBV_REREG_MR_CHANGE_PD, e.IBV_REREG_MR_CHANGE_ACCESS)
 TRANSLATION, CHANGE_PD, CHANGE_ACCESS = REREG
+
+
+@pytest.fixture
+def memory(keep):
+    """memory(length, prot): pages of our own."""
+    return lambda *arguments, **options: keep(Memory(*arguments, **options))
+
+
+@pytest.fixture
+def region(pd, keep):
+    """region(length, access, memory): a region of the test's PD."""
+    return lambda length, access=FULL, memory=None: keep(Region(pd, length, access, memory))
 
 
 # ------------------------------------------------------------------------- registration

@@ -28,8 +28,8 @@ def program(c_program):
 
 
 @pytest.fixture
-def ethernet(device):
-    if device.port.link_layer == 1:
+def ethernet(open_device):
+    if open_device.port.link_layer == 1:
         pytest.skip('of Ethernet ports')
 
 
@@ -53,8 +53,8 @@ def test_root_for_another_user(program, ethernet):
 
 
 @needs_net_raw
-def test_on_infiniband(program, device):
-    if device.port.link_layer != 1:
+def test_on_infiniband(program, open_device):
+    if open_device.port.link_layer != 1:
         pytest.skip('of InfiniBand ports')
     run_c(program, 'no_ethernet')
 

@@ -17,7 +17,7 @@ import pytest
 from rdma_cm import (
     ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, QPNS, REJECTED, TCP,
     UDP, UNREACHABLE, USER, CREATE_ID, DESTROY_ID, GET_OPTION, INIT_QP_ATTR, MIGRATE_ID,
-    RESOLVE_ROUTE, SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, channel, failures, listener, other, refused)
+    RESOLVE_ROUTE, SET_OPTION, WRITE_CM_EVENT, Channel, Refused, address, failures, listener, refused)
 
 pytestmark = pytest.mark.addresses
 

@@ -19,8 +19,8 @@ import verbs_enums as e
 from rdma_cm import (
     ADDR_RESOLVED, BIND_IP, CONNECT_REQUEST, CONNECT_RESPONSE, CREATE_ID, ESTABLISHED, GET_EVENT, IB,
     INIT_QP_ATTR, JOIN_IP_MCAST, JOIN_MCAST, LEAVE_MCAST, MULTICAST_JOIN, QPNS, QUERY_ROUTE, RESOLVE_IP,
-    ROUTE_RESOLVED, SET_OPTION, TCP, UDP, PORT, Channel, Refused, address, channel, ib_address, is_ethernet,
-    listener, other, refused)
+    ROUTE_RESOLVED, SET_OPTION, TCP, UDP, PORT, Refused, address, ib_address, is_ethernet,
+    listener, refused)
 
 pytestmark = pytest.mark.addresses
 

@@ -13,7 +13,7 @@ import pytest
 from rdma_cm import (
     ADDR_ERROR, ADDR_RESOLVED, CONNECT_REQUEST, CONNECT_RESPONSE, DISCONNECTED, ESTABLISHED, IB, INIT_QP_ATTR, INTERNAL, IPOIB,
     JOIN_MCAST, MULTICAST_JOIN, QPNS, REJECTED, RESOLVE_IB_SERVICE, TCP, TIMEWAIT_EXIT, UDP,
-    UNREACHABLE, USER, WRITE_CM_EVENT, address, channel, failures, is_ethernet, listener, other, refused)
+    UNREACHABLE, USER, WRITE_CM_EVENT, address, failures, is_ethernet, listener, refused)
 
 pytestmark = pytest.mark.addresses
 

@@ -46,10 +46,10 @@ def test_several_that_wait(pair):
 
 
 @pytest.mark.private_memory('to what both map small messages go at once')
-def test_extended_polling(pair, device, keep):
+def test_extended_polling(pair, open_device, keep):
     """ibv_start_poll() and ibv_next_poll() copy as ibv_poll_cq() does."""
-    cq = keep(CQEX(device.ctx, CqInitAttrEx(cqe=16)))
-    client, server = pair(server={'device': device, 'rcq': cq})
+    cq = keep(CQEX(open_device.ctx, CqInitAttrEx(cqe=16)))
+    client, server = pair(server={'device': open_device, 'rcq': cq})
     for i in range(2):
         client.region.write(pattern(8, i), i * 8)
         server.recv(server.region.sge(i * 8, 8))

@@ -682,11 +682,11 @@ def test_send_with_invalidate(ends, window, api):
     refused_at_peer(client, server, bound.at(), 'MW_NOT_BOUND')
 
 
-def test_invalidated_rkey_of_extended_cq(ends, window, side, device):
+def test_invalidated_rkey_of_extended_cq(ends, window, side, open_device):
     """The extended CQ has the key where immediate data are."""
     attr = CqInitAttrEx(cqe=16, wc_flags=e.IBV_WC_STANDARD_FLAGS)
-    cq = CQEX(device.ctx, attr)
-    client, server = side(RC, size=PAGE), side(RC, size=PAGE, device=device, rcq=cq)
+    cq = CQEX(open_device.ctx, attr)
+    client, server = side(RC, size=PAGE), side(RC, size=PAGE, device=open_device, rcq=cq)
     connect(client, server)
     region = server.new_region(PAGE, LOCAL_WRITE | MW_BIND)
     bound = window(server, TYPE_2, region).bind()

@@ -7,10 +7,9 @@ from common import expect_success
 from namespaces import IPV4, IPV6
 
 HERE = pathlib.Path(__file__).resolve().parent
-# One text, as the guest has none of our files, and no pytest.
+# One text, as the guest has none of our files.
 QUESTIONS = f"""
 import sys, types
-sys.modules["pytest"] = types.SimpleNamespace(fixture=lambda function: function)
 sys.modules["rdma_cm"] = types.ModuleType("rdma_cm")
 exec({(HERE.parent / "python" / "rdma_cm.py").read_text()!r}, sys.modules["rdma_cm"].__dict__)
 {(HERE / "cm_rules.py").read_text()}"""

@@ -20,7 +20,7 @@ import verbs_enums as e
 from pyverbs.device import DM, AllocDmAttr
 from pyverbs.mr import DMMR, MR, DmaBufMR
 
-from harness import FETCH_ADD, FULL, READ, SEND, WRITE, Side, pattern, poll_error, poll_ok
+from harness import FETCH_ADD, FULL, READ, WRITE, Side, pattern, poll_error, poll_ok
 from two_programs import Other, show
 
 KIND = sys.argv[1]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """
 Guests with Linux's rxe, under QEMU, and a daemon on the other end of the network: a tap in a
-namespace of its own. Each is booted once; both ends have the libibverbs of its Debian. A table of
-what has passed comes at the end.
+namespace of its own. Both ends have the libibverbs of the guest's Debian.
 """
 import contextlib
 import os
@@ -10,21 +9,21 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
-import tables
+from common import BUILD, Device, Launcher, expect_success, wait_until
+from namespaces import IPV4, IPV6, inside, new_host
+from releases import codename
 
 HERE = pathlib.Path(__file__).resolve().parent
-pytest.register_assert_rewrite("common", "namespaces")
-
-from common import BUILD, Device, Launcher, expect_success  # noqa: E402 (its place is known now)
-from common import wait_until  # noqa: E402
-from namespaces import IPV4, IPV6, inside, new_host  # noqa: E402
-from rdmacm import expect_no_ids  # noqa: E402
-from releases import codename  # noqa: E402
-
+ROOT = HERE.parent.parent
 MTU = 9000
 BOOT = 300  # seconds; without KVM on a machine that is busy
+
+
+def image_of(release):
+    """That of Debian's release, made at the first time."""
+    made = subprocess.run([HERE / "make-guest", release], stdout=subprocess.PIPE, text=True,
+                          check=True)
+    return pathlib.Path(made.stdout.strip())
 
 
 @contextlib.contextmanager
@@ -50,35 +49,6 @@ def booted(pid, image):
             qemu.kill()
 
 
-# Debian's release that has it: the kernel.
-KERNELS = {"bookworm": "6.1", "trixie": "6.12"}
-
-
-@pytest.fixture(scope="session", params=KERNELS, ids=KERNELS.get)
-def image(request):
-    made = subprocess.run([HERE / "make-guest", request.param], stdout=subprocess.PIPE, text=True,
-                          check=True)
-    return pathlib.Path(made.stdout.strip())
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "new: of what Linux 6.1 does not have")
-
-
-def is_run(item):
-    """With Linux 6.12 what 6.1 does not have; SIMHCA_SOAK=1: all that it has."""
-    new = item.get_closest_marker("new")
-    if item.callspec.params["image"] == "trixie":
-        return new or os.environ.get("SIMHCA_SOAK") == "1"
-    return not new
-
-
-def pytest_collection_modifyitems(config, items):
-    config.hook.pytest_deselected(items=[item for item in items if not is_run(item)])
-    items[:] = [item for item in items if is_run(item)]
-
-
-ROOT = HERE.parent.parent
 CHROOT = ROOT / "scripts" / "chroot"
 # What a command needs to see of the host below a tree, in a mount namespace of its own; but of simhca what the tree
 # has, wherever that lies.
@@ -112,8 +82,8 @@ def userspace_of(release):
         chroot("remove", tree)
 
 
-@pytest.fixture(scope="session")
-def both(image):
+@contextlib.contextmanager
+def both_sides(image):
     """{"ours": where simhca runs, "rxe": the guest}"""
     with contextlib.ExitStack() as stack:
         pid = stack.enter_context(new_host())
@@ -137,28 +107,3 @@ def both(image):
                                           prefix=[*inside(pid), *userspace]))
         stack.callback(guest.kill_programs)
         yield {"ours": ours, "rxe": guest}
-
-
-@pytest.fixture
-def sides(both):
-    yield both
-    both["rxe"].kill_programs()
-    both["ours"].kill_programs()
-    both["ours"].expect_idle()
-    expect_no_ids(both["ours"])
-
-
-# ------------------------------------------------------------------------------ the table
-
-
-def pytest_runtest_logreport(report):
-    """A row for each test and its parameters but the client, who has a column."""
-    if report.when != "call" and not report.failed:
-        return
-    name = report.nodeid.split("::")[1]
-    what, _, parameters = name.rstrip("]").partition("[")
-    words = parameters.split("-")
-    client = next((word for word in words if word in ("ours", "rxe")), "")
-    row = " ".join([what.removeprefix("test_"), *(word for word in words if word != client)])
-    column = {"ours": "simhca is the client", "rxe": "rxe is the client"}.get(client, "both")
-    tables.cell("rxe", row, column, f"{report.outcome} ({report.duration:.1f} s)")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A copy of the tool in a directory of its own, with a daemon beside it that has no device."""
-
 import contextlib
 import os
 import pathlib
@@ -10,14 +9,10 @@ import signal
 import subprocess
 import tempfile
 
-import pytest
-
-pytest.register_assert_rewrite("common")
-
-from common import BUILD, alive, wait_until  # noqa: E402 (it is rewritten on import)
+from common import BUILD, alive, wait_until
+from protocol import CONTROL_VERSION
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONTROL_VERSION = int(re.search(r"CONTROL_VERSION (\d+)", (HERE.parents[1] / "common/control_protocol.h").read_text())[1])
 
 
 class Tool:
@@ -72,37 +67,41 @@ class Tool:
         return pid is not None and alive(pid)
 
 
-@pytest.fixture(scope="session")
-def prefix():
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="simhca-tool-"))
-    (directory / "bin").mkdir()
-    (directory / "lib").mkdir()
-    shutil.copy(BUILD / "bin" / "simhca", directory / "bin" / "simhca")
-    shutil.copy(HERE / "fake_simhcad.py", directory / "bin" / "simhcad")
-    (directory / "bin" / "simhcad").chmod(0o755)
-    shutil.copy(BUILD / "lib" / "libsimhca-preload.so", directory / "lib")
-    shutil.copytree(BUILD / "lib" / "container", directory / "lib" / "container")
-    for pabi in (34, 57, 59, 64, 65):
-        (directory / "lib" / f"libsimhca-rdmav{pabi}.so").touch()
-    yield directory
-    shutil.rmtree(directory)
+@contextlib.contextmanager
+def installed():
+    """A prefix that has the tool, and what it looks for beside it."""
+    with tempfile.TemporaryDirectory(prefix="simhca-tool-") as path:
+        directory = pathlib.Path(path)
+        (directory / "bin").mkdir()
+        (directory / "lib").mkdir()
+        shutil.copy(BUILD / "bin" / "simhca", directory / "bin" / "simhca")
+        shutil.copy(HERE / "fake_simhcad.py", directory / "bin" / "simhcad")
+        (directory / "bin" / "simhcad").chmod(0o755)
+        shutil.copy(BUILD / "lib" / "libsimhca-preload.so", directory / "lib")
+        shutil.copytree(BUILD / "lib" / "container", directory / "lib" / "container")
+        for pabi in (34, 57, 59, 64, 65):
+            (directory / "lib" / f"libsimhca-rdmav{pabi}.so").touch()
+        yield directory
 
 
-@pytest.fixture
-def tool(prefix):
+@contextlib.contextmanager
+def tool_of(prefix):
+    """With a runtime directory of its own; what it has started ends with it."""
     runtime = pathlib.Path(tempfile.mkdtemp(prefix="simhca-rt-"))
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("SIMHCA_", "FAKE_", "LD_PRELOAD", "IBV_", "RDMAV_"))}
     environment["SIMHCA_RUNTIME_DIR"] = str(runtime)
     environment["FAKE_VERSION"] = str(CONTROL_VERSION)
     made = Tool(prefix, runtime, environment)
-    yield made
-    for process in made.processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: not made.daemon_lives(), 2, "its daemon ends")
-    if made.daemon_lives():
-        os.kill(made.daemon_pid(), signal.SIGKILL)
-    shutil.rmtree(runtime, ignore_errors=True)
+    try:
+        yield made
+    finally:
+        for process in made.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not made.daemon_lives(), 2, "its daemon ends")
+        if made.daemon_lives():
+            os.kill(made.daemon_pid(), signal.SIGKILL)
+        shutil.rmtree(runtime, ignore_errors=True)
