@@ -149,7 +149,7 @@ import sys, time
 from rdma_cm import *
 
 channel, other = Channel(), Channel()
-numbers = [channel.create() for _ in range(1000)]
+numbers = [channel.create() for _ in range(5000)]
 for i, number in enumerate(numbers):
     channel.resolve_addr(number, address(7471, f"10.99.0.{100 + i % 100}"), 60000)
 time.sleep(1)
