@@ -43,7 +43,7 @@ def explore(model, directory, *defines, optimized=False):
     """What the verifier of a model says."""
     for tool in ('spin', 'gcc'):
         if not shutil.which(tool):
-            pytest.fail(f'no {tool}: scripts/install-deps test installs it')
+            pytest.fail(f'no {tool}: scripts/install-deps check installs it')
     flags = [f'-D{name}' for name in defines]
     subprocess.run(['spin', *flags, '-a', os.path.join(HERE, model)], cwd=directory, check=True,
                    stdout=subprocess.DEVNULL)
