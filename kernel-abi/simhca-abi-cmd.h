@@ -40,78 +40,81 @@
 #define SIMHCA_CMD_MAX_FDS 8u
 #define SIMHCA_CMD_MESSAGE 160u /* bytes, NUL included */
 
-enum simhca_cmd {
-	SIMHCA_CMD_OPEN_CONTEXT = 1,
-	SIMHCA_CMD_GET_SEGMENT,
-	SIMHCA_CMD_CREATE_CHANNEL,
-	SIMHCA_CMD_ALLOC_ASYNC_FD,
-	SIMHCA_CMD_ALLOC_PD,
-	SIMHCA_CMD_DEALLOC_PD,
-	SIMHCA_CMD_REG_MR,
-	SIMHCA_CMD_REREG_MR,
-	SIMHCA_CMD_DEREG_MR,
-	SIMHCA_CMD_CREATE_AH,
-	SIMHCA_CMD_DESTROY_AH,
-	SIMHCA_CMD_CREATE_CQ,
-	SIMHCA_CMD_RESIZE_CQ,
-	SIMHCA_CMD_DESTROY_CQ,
-	SIMHCA_CMD_CREATE_SRQ,
-	SIMHCA_CMD_MODIFY_SRQ,
-	SIMHCA_CMD_QUERY_SRQ,
-	SIMHCA_CMD_DESTROY_SRQ,
-	SIMHCA_CMD_CREATE_QP,
-	SIMHCA_CMD_MODIFY_QP,
-	SIMHCA_CMD_QUERY_QP,
-	SIMHCA_CMD_DESTROY_QP,
-	SIMHCA_CMD_ATTACH_MCAST,
-	SIMHCA_CMD_DETACH_MCAST,
-	SIMHCA_CMD_SET_AGENT,
-	SIMHCA_CMD_ALLOC_MR,
-	SIMHCA_CMD_ALLOC_MW,
-	SIMHCA_CMD_DEALLOC_MW,
-	SIMHCA_CMD_MODIFY_CQ,
-	SIMHCA_CMD_ARM_CQ,
-	SIMHCA_CMD_OPEN_XRCD,
-	SIMHCA_CMD_CLOSE_XRCD,
-	SIMHCA_CMD_OPEN_QP,
-	SIMHCA_CMD_SRQ_OP,
-	SIMHCA_CMD_ALLOC_DM,
-	SIMHCA_CMD_FREE_DM,
-	SIMHCA_CMD_IMPORT_DM,
-	SIMHCA_CMD_REG_DM_MR,
-	SIMHCA_CMD_REG_DMABUF_MR,
-	SIMHCA_CMD_QUERY_PD,
-	SIMHCA_CMD_QUERY_MR,
-	SIMHCA_CMD_CREATE_WQ,
-	SIMHCA_CMD_MODIFY_WQ,
-	SIMHCA_CMD_DESTROY_WQ,
-	SIMHCA_CMD_CREATE_RWQ_TABLE,
-	SIMHCA_CMD_DESTROY_RWQ_TABLE,
-	SIMHCA_CMD_CREATE_RSS_QP,
-	SIMHCA_CMD_CREATE_FLOW,
-	SIMHCA_CMD_DESTROY_FLOW,
-	SIMHCA_CMD_CREATE_COUNTERS,
-	SIMHCA_CMD_READ_COUNTERS,
-	SIMHCA_CMD_DESTROY_COUNTERS,
-	SIMHCA_CMD_SET_USERFAULTFD,
-	SIMHCA_CMD_ADVISE_MR,
-	SIMHCA_CMD_QUERY_ODP,
-	SIMHCA_CMD_CREATE_COMP_CNTR,
-	SIMHCA_CMD_DESTROY_COMP_CNTR,
-	SIMHCA_CMD_ATTACH_COMP_CNTR,
-	SIMHCA_CMD_OFFER_MEMORY,
-	SIMHCA_CMD_FIND_PEER,
-	SIMHCA_CMD_ATTACH_PEER,
-	SIMHCA_CMD_SAY,
-	SIMHCA_CMD_WATCH_MR,
-	SIMHCA_CMD_RENEW_QUEUE,
-	SIMHCA_CMD_MOVE_QUEUE,
-	SIMHCA_CMD_UVERBS_WRITE,
-	SIMHCA_CMD_UVERBS_MAP,
-	SIMHCA_CMD_UVERBS_WATCH,
-	SIMHCA_CMD_MAP_REGION,
-	SIMHCA_CMD_COUNT,
-};
+/* In the order of their numbers, which begin at 1: a new command goes to the end. */
+#define SIMHCA_COMMANDS(X)                                                                         \
+	X(OPEN_CONTEXT)                                                                            \
+	X(GET_SEGMENT)                                                                             \
+	X(CREATE_CHANNEL)                                                                          \
+	X(ALLOC_ASYNC_FD)                                                                          \
+	X(ALLOC_PD)                                                                                \
+	X(DEALLOC_PD)                                                                              \
+	X(REG_MR)                                                                                  \
+	X(REREG_MR)                                                                                \
+	X(DEREG_MR)                                                                                \
+	X(CREATE_AH)                                                                               \
+	X(DESTROY_AH)                                                                              \
+	X(CREATE_CQ)                                                                               \
+	X(RESIZE_CQ)                                                                               \
+	X(DESTROY_CQ)                                                                              \
+	X(CREATE_SRQ)                                                                              \
+	X(MODIFY_SRQ)                                                                              \
+	X(QUERY_SRQ)                                                                               \
+	X(DESTROY_SRQ)                                                                             \
+	X(CREATE_QP)                                                                               \
+	X(MODIFY_QP)                                                                               \
+	X(QUERY_QP)                                                                                \
+	X(DESTROY_QP)                                                                              \
+	X(ATTACH_MCAST)                                                                            \
+	X(DETACH_MCAST)                                                                            \
+	X(SET_AGENT)                                                                               \
+	X(ALLOC_MR)                                                                                \
+	X(ALLOC_MW)                                                                                \
+	X(DEALLOC_MW)                                                                              \
+	X(MODIFY_CQ)                                                                               \
+	X(ARM_CQ)                                                                                  \
+	X(OPEN_XRCD)                                                                               \
+	X(CLOSE_XRCD)                                                                              \
+	X(OPEN_QP)                                                                                 \
+	X(SRQ_OP)                                                                                  \
+	X(ALLOC_DM)                                                                                \
+	X(FREE_DM)                                                                                 \
+	X(IMPORT_DM)                                                                               \
+	X(REG_DM_MR)                                                                               \
+	X(REG_DMABUF_MR)                                                                           \
+	X(QUERY_PD)                                                                                \
+	X(QUERY_MR)                                                                                \
+	X(CREATE_WQ)                                                                               \
+	X(MODIFY_WQ)                                                                               \
+	X(DESTROY_WQ)                                                                              \
+	X(CREATE_RWQ_TABLE)                                                                        \
+	X(DESTROY_RWQ_TABLE)                                                                       \
+	X(CREATE_RSS_QP)                                                                           \
+	X(CREATE_FLOW)                                                                             \
+	X(DESTROY_FLOW)                                                                            \
+	X(CREATE_COUNTERS)                                                                         \
+	X(READ_COUNTERS)                                                                           \
+	X(DESTROY_COUNTERS)                                                                        \
+	X(SET_USERFAULTFD)                                                                         \
+	X(ADVISE_MR)                                                                               \
+	X(QUERY_ODP)                                                                               \
+	X(CREATE_COMP_CNTR)                                                                        \
+	X(DESTROY_COMP_CNTR)                                                                       \
+	X(ATTACH_COMP_CNTR)                                                                        \
+	X(OFFER_MEMORY)                                                                            \
+	X(FIND_PEER)                                                                               \
+	X(ATTACH_PEER)                                                                             \
+	X(SAY)                                                                                     \
+	X(WATCH_MR)                                                                                \
+	X(RENEW_QUEUE)                                                                             \
+	X(MOVE_QUEUE)                                                                              \
+	X(UVERBS_WRITE)                                                                            \
+	X(UVERBS_MAP)                                                                              \
+	X(UVERBS_WATCH)                                                                            \
+	X(MAP_REGION)
+
+#define SIMHCA_CMD_NUMBER(name) SIMHCA_CMD_##name,
+enum simhca_cmd { SIMHCA_CMD_NONE, SIMHCA_COMMANDS(SIMHCA_CMD_NUMBER) SIMHCA_CMD_COUNT };
+#undef SIMHCA_CMD_NUMBER
 
 struct simhca_cmd_hdr {
 	uint32_t magic;	  /* SIMHCA_CMD_MAGIC */

@@ -22,7 +22,7 @@ ABI = ROOT / "kernel-abi"
 VERSION = int(re.search(r"SIMHCA_ABI_VERSION (\d+)u", ABI.joinpath("simhca-abi.h").read_text())[1])
 CONTROL_VERSION = int(re.search(r"CONTROL_VERSION (\d+)", (ROOT / "common/control_protocol.h").read_text())[1])
 # The commands' names in the order of their numbers, which begin at 1; the last one is their count.
-COMMANDS = re.findall(r"^\tSIMHCA_CMD_(\w+)[ ,]", ABI.joinpath("simhca-abi-cmd.h").read_text(), re.M)
+COMMANDS = [*re.findall(r"^\tX\((\w+)\)", ABI.joinpath("simhca-abi-cmd.h").read_text(), re.M), "COUNT"]
 NUMBER = {name: 1 + i for i, name in enumerate(COMMANDS)}
 OPEN_CONTEXT = NUMBER["OPEN_CONTEXT"]
 KEEP = 0xffffffff  # for the answer's socket, which comes along
