@@ -13,6 +13,7 @@
 #include "segments.h"
 #include "simhca-device.h"
 
+#define NAME "simhca-context"	   /* of the files */
 #define GROWN_SEGMENT (8ull << 20) /* bytes, or as much as one queue needs */
 #define WIPED_AT_A_TIME (4ull << 20)
 #define MOST_SPARES 8	      /* of a context: each is a descriptor */
@@ -24,10 +25,9 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* A file for so many bytes of memory, all zero; or -errno. */
-static int make_file(uint64_t size)
+int simhca_memory_file(const char *name, uint64_t size)
 {
-	int fd = memfd_create("simhca-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int error;
 
 	if (fd >= 0 && !ftruncate(fd, (off_t)size) &&
@@ -39,12 +39,11 @@ static int make_file(uint64_t size)
 	return -error;
 }
 
-/* 0 or errno. */
-static int map_new_file(uint64_t size, int *fd, void **base)
+int simhca_memory_file_mapped(const char *name, uint64_t size, int *fd, void **base)
 {
 	int error;
 
-	*fd = make_file(size);
+	*fd = simhca_memory_file(name, size);
 	if (*fd < 0)
 		return -*fd;
 	*base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
@@ -55,12 +54,12 @@ static int map_new_file(uint64_t size, int *fd, void **base)
 	return error;
 }
 
-/* Likewise. */
+/* 0 or errno. */
 static int make_segment(struct simhca_segment *segment, uint32_t number, uint64_t size)
 {
 	struct simhca_hole *hole = calloc(1, sizeof(*hole));
 	void *base;
-	int fd, error = hole ? map_new_file(size, &fd, &base) : ENOMEM;
+	int fd, error = hole ? simhca_memory_file_mapped(NAME, size, &fd, &base) : ENOMEM;
 
 	if (error) {
 		free(hole);
@@ -332,7 +331,7 @@ void *simhca_context_alloc_in(struct simhca_context *context, uint32_t number, u
 
 int simhca_context_spare_file(const struct simhca_context *context, uint32_t number)
 {
-	return make_file(find_segment(context, number)->size);
+	return simhca_memory_file(NAME, find_segment(context, number)->size);
 }
 
 int simhca_context_replace_file(struct simhca_context *context, uint32_t number, int fd)
@@ -361,7 +360,7 @@ int simhca_context_make_spare(struct simhca_context *context, uint32_t number,
 	if (context->spares == MOST_SPARES)
 		return simhca_why(why, EBUSY, "%u queues of this context get other memory already",
 				  MOST_SPARES);
-	error = map_new_file(size, &fd, &base);
+	error = simhca_memory_file_mapped(NAME, size, &fd, &base);
 	if (error)
 		return simhca_why(why, error, "other memory for a queue: %s", strerror(error));
 	*spare = (struct simhca_spare){ .base = base, .size = size, .fd = fd };

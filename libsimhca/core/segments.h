@@ -12,6 +12,11 @@
 
 #define SIMHCA_CONTEXT_UNIT 128u /* bytes: what is given out never shares a cache line */
 
+/* A file for so many bytes of memory, all zero, whose size nobody changes; or -errno. */
+int simhca_memory_file(const char *name, uint64_t size);
+/* The same, and maps it: 0 or errno. */
+int simhca_memory_file_mapped(const char *name, uint64_t size, int *fd, void **base);
+
 /* A free run of a segment. */
 struct simhca_hole {
 	uint64_t offset, length;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,6 +9,7 @@
 #include "core/device.h"
 #include "core/fabric.h"
 #include "core/lock.h"
+#include "core/segments.h"
 #include "core/steps.h"
 #include "dma.h"
 #include "simhca-clock.h"
@@ -70,17 +70,10 @@ void simhca_exclusive_end(struct simhca_atomicity *atomicity)
 /* What is shared; NULL: there is no memory, or no descriptor, for it. */
 static struct simhca_writers *create(int *fd)
 {
-	const size_t size = sizeof(struct simhca_writers);
-	void *base = MAP_FAILED;
+	void *base;
 
-	*fd = memfd_create("simhca-writers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd >= 0 && !ftruncate(*fd, (off_t)size) &&
-	    !fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-	if (base != MAP_FAILED)
+	if (!simhca_memory_file_mapped("simhca-writers", sizeof(struct simhca_writers), fd, &base))
 		return base;
-	if (*fd >= 0)
-		close(*fd);
 	*fd = -1;
 	return NULL;
 }

@@ -5,14 +5,13 @@
  * together is bounded by the device's size.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/context.h"
+#include "core/segments.h"
 #include "dma/dma.h"
 #include "key.h"
 #include "mappable.h"
@@ -30,12 +29,10 @@ struct simhca_dm {
 
 static int create_memory(struct simhca_fabric *fabric, struct simhca_dm *dm)
 {
-	dm->fd = memfd_create("simhca-dm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	dm->fd = simhca_memory_file("simhca-dm", dm->size);
 	if (dm->fd < 0)
-		return -errno;
-	if (!ftruncate(dm->fd, (off_t)dm->size) &&
-	    !fcntl(dm->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		dm->mm = simhca_mm_create_file(fabric, dm->fd, 0, dm->size, true, true);
+		return dm->fd;
+	dm->mm = simhca_mm_create_file(fabric, dm->fd, 0, dm->size, true, true);
 	if (!dm->mm) {
 		int error = errno;
 
