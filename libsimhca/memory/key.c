@@ -423,12 +423,8 @@ enum simhca_reason simhca_key_may_invalidate(const struct simhca_key_use *use, u
 	return invalidate(use, key, false);
 }
 
-enum simhca_reason simhca_key_invalidate(const struct simhca_key_use *use, uint32_t key)
-{
-	return invalidate(use, key, true);
-}
-
-bool simhca_key_idle(const struct simhca_key_use *use, uint32_t key)
+/* Whether no access is under way by the key's entry. */
+static bool is_idle(const struct simhca_key_use *use, uint32_t key)
 {
 	const struct simhca_mpt *mpt = simhca_mpt_find(use->device, key);
 	struct simhca_key *entry;
@@ -444,4 +440,16 @@ bool simhca_key_idle(const struct simhca_key_use *use, uint32_t key)
 	idle = !entry->uses;
 	pthread_mutex_unlock(&entry->lock);
 	return idle;
+}
+
+enum simhca_reason simhca_key_revoke(const struct simhca_key_use *use, uint32_t key,
+				     uint8_t *revoked, bool *again)
+{
+	enum simhca_reason reason = *revoked ? SIMHCA_REASON_NONE : invalidate(use, key, true);
+
+	if (reason != SIMHCA_REASON_NONE)
+		return reason;
+	*revoked = true;
+	*again = !is_idle(use, key);
+	return SIMHCA_REASON_NONE;
 }

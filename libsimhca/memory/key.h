@@ -86,10 +86,12 @@ void simhca_key_facts(const struct simhca_key_use *use, uint32_t key,
 
 /* Whether the user may invalidate this key by a work request. */
 enum simhca_reason simhca_key_may_invalidate(const struct simhca_key_use *use, uint32_t key);
-/* Invalidates it if so: no access starts from now on. Those under way end in their time. */
-enum simhca_reason simhca_key_invalidate(const struct simhca_key_use *use, uint32_t key);
-/* Whether no access is under way by the key's entry. */
-bool simhca_key_idle(const struct simhca_key_use *use, uint32_t key);
+/*
+ * Invalidates it if so. First it is void, *revoked: no access starts with it. *again: some are under way
+ * still, and this is to be called again before the work request may complete.
+ */
+enum simhca_reason simhca_key_revoke(const struct simhca_key_use *use, uint32_t key,
+				     uint8_t *revoked, bool *again);
 
 /* A free entry with a new key, filed under a handle of this type; not yet to be found by its key.
  */

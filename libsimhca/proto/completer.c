@@ -179,13 +179,9 @@ static struct simhca_handover place(struct simhca_worker *worker, struct simhca_
 				    uint64_t offset, const struct simhca_sgl *data, uint64_t length)
 {
 	struct simhca_send *send = worker->send;
-	struct simhca_key_use use = {
-		.worker = worker,
-		.device = qp->device,
-		.pd = qp->requester.fetching ? qp->responder.srq->pd->number : qp->qpc->pd,
-		.qpn = qp->qpn,
-		.access = SIMHCA_ACCESS_LOCAL_WRITE,
-	};
+	const uint32_t pd = qp->requester.fetching ? qp->responder.srq->pd->number : qp->qpc->pd;
+	const struct simhca_key_use use =
+		simhca_key_use_of(worker, qp, pd, SIMHCA_ACCESS_LOCAL_WRITE);
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 	enum simhca_reach reach = SIMHCA_REACH_FAILED;
 	enum simhca_reason reason = SIMHCA_REASON_NONE;

@@ -3,6 +3,7 @@
 
 #include "failure.h"
 #include "memory/access_facts.h"
+#include "own_memory.h"
 #include "packet/packet.h"
 #include "qp.h"
 #include "simhca-info.h"
@@ -41,13 +42,9 @@ static void tell(const struct simhca_qp *qp, const struct simhca_failure *failur
 static void add_access(const struct simhca_qp *qp, struct simhca_failure *failure, uint32_t key,
 		       uint64_t va, uint64_t bytes)
 {
-	const struct simhca_key_use use = {
-		.device = qp->device,
-		.pd = failure->pd,
-		.qpn = qp->qpn,
-		.remote = true, /* an lkey may be looked at likewise */
-	};
+	struct simhca_key_use use = simhca_key_use_of(NULL, qp, failure->pd, 0);
 
+	use.remote = true; /* an lkey may be looked at likewise */
 	simhca_failure_add_access(failure, &use, key, va, bytes);
 }
 
@@ -56,13 +53,8 @@ static void find_sge(struct simhca_worker *worker, const struct simhca_qp *qp,
 		     const struct simhca_sge *sge, uint32_t num_sge, bool is_written,
 		     struct simhca_failure *failure)
 {
-	struct simhca_key_use use = {
-		.worker = worker,
-		.device = qp->device,
-		.pd = failure->pd,
-		.qpn = qp->qpn,
-		.access = is_written ? SIMHCA_ACCESS_LOCAL_WRITE : 0,
-	};
+	const struct simhca_key_use use = simhca_key_use_of(
+		worker, qp, failure->pd, is_written ? SIMHCA_ACCESS_LOCAL_WRITE : 0);
 
 	if (failure->status != SIMHCA_WC_LOC_PROT_ERR)
 		return;

@@ -10,37 +10,15 @@
 #include "memory/fast_reg.h"
 #include "memory/key.h"
 #include "memory/mw.h"
+#include "own_memory.h"
 #include "qp.h"
 #include "requester.h"
 #include "wqe.h"
 
-/*
- * Two steps. First the key is void: no access starts with it. Then, as soon as none is under way
- * any more, the work request may complete; until then the QP comes back, for it must not wait.
- */
-static enum simhca_reason invalidate(struct simhca_qp *qp, const struct simhca_key_use *use,
-				     uint32_t key, bool *again)
-{
-	if (!qp->req.revoked) {
-		enum simhca_reason reason = simhca_key_invalidate(use, key);
-
-		if (reason != SIMHCA_REASON_NONE)
-			return reason;
-		qp->req.revoked = true;
-	}
-	*again = !simhca_key_idle(use, key);
-	return SIMHCA_REASON_NONE;
-}
-
 enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp *qp)
 {
 	const struct simhca_send_wqe *wqe = &worker->send->wqe;
-	struct simhca_key_use use = {
-		.worker = worker,
-		.device = qp->device,
-		.pd = qp->qpc->pd,
-		.qpn = qp->qpn,
-	};
+	const struct simhca_key_use use = simhca_key_use_of(worker, qp, qp->qpc->pd, 0);
 	struct simhca_engine *elsewhere = NULL;
 	enum simhca_reason reason;
 	bool again = false;
@@ -55,7 +33,7 @@ enum simhca_next simhca_local_run(struct simhca_worker *worker, struct simhca_qp
 		reason = simhca_fast_reg(&use, qp->context->id, wqe, &elsewhere);
 		break;
 	default:
-		reason = invalidate(qp, &use, wqe->imm_or_rkey, &again);
+		reason = simhca_key_revoke(&use, wqe->imm_or_rkey, &qp->req.revoked, &again);
 		break;
 	}
 	if (elsewhere) {

@@ -78,9 +78,7 @@ void simhca_own_look_ahead(struct simhca_worker *worker, struct simhca_qp *qp)
 		posted = SIMHCA_MAX_FLIGHTS;
 	simhca_guard_widen(&worker->guard);
 	for (uint32_t index = stopped + 1; index != qp->req.oldest + posted; index++) {
-		struct simhca_key_use use = {
-			.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
-		};
+		struct simhca_key_use use = simhca_key_use_of(worker, qp, qp->qpc->pd, 0);
 		struct simhca_sgl sgl;
 		struct simhca_send send;
 		enum simhca_reason reason;

@@ -7,11 +7,22 @@
 #ifndef LIBSIMHCA_OWN_MEMORY_H
 #define LIBSIMHCA_OWN_MEMORY_H
 
+#include "memory/key.h"
 #include "packet/packet.h"
 #include "paging/fault.h"
 #include "paging/odp.h"
 #include "qp.h"
 #include "requester.h"
+
+/* How the QP uses a key, with rights of its own memory; pd: its own, or that of the SRQ of its buffers. */
+static inline struct simhca_key_use simhca_key_use_of(struct simhca_worker *worker,
+						      const struct simhca_qp *qp, uint32_t pd,
+						      uint32_t access)
+{
+	return (struct simhca_key_use){
+		.worker = worker, .device = qp->device, .pd = pd, .qpn = qp->qpn, .access = access
+	};
+}
 
 /* Begins an access: what is translated from now on belongs to it. */
 static inline void simhca_own_begin(struct simhca_worker *worker)

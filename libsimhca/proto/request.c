@@ -111,9 +111,7 @@ enum simhca_reason simhca_request_memory(struct simhca_worker *worker, struct si
 {
 	struct simhca_send *send = worker->send;
 	uint64_t length = packet->length;
-	struct simhca_key_use use = {
-		.worker = worker, .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn
-	};
+	struct simhca_key_use use = simhca_key_use_of(worker, qp, qp->qpc->pd, 0);
 
 	sgl->count = 0;
 	simhca_own_begin(worker);

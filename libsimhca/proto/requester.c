@@ -29,6 +29,8 @@
 /* A QP's turn ends after so many packets or bytes, so that QPs share an engine fairly. */
 #define BUDGET_PACKETS 16
 #define BUDGET_BYTES (512u * 1024u)
+/* The context is suspended, as a thread is stuck in its program's memory: when to look again. */
+#define SUSPENDED_NS (10 * 1000 * 1000)
 
 /* Begins the message in worker->send. */
 static void put_in_flight(struct simhca_worker *worker, struct simhca_qp *qp)
@@ -84,7 +86,7 @@ static bool may_begin(const struct simhca_qp *qp, const struct simhca_send_wqe *
 static enum simhca_reason check_invalidation(const struct simhca_qp *qp,
 					     const struct simhca_send_wqe *wqe)
 {
-	struct simhca_key_use use = { .device = qp->device, .pd = qp->qpc->pd, .qpn = qp->qpn };
+	const struct simhca_key_use use = simhca_key_use_of(NULL, qp, qp->qpc->pd, 0);
 
 	if (wqe->opcode != SIMHCA_WR_RDMA_READ_WITH_INV)
 		return SIMHCA_REASON_NONE;
@@ -341,7 +343,7 @@ static enum simhca_next go_on(struct simhca_worker *worker, struct simhca_qp *qp
 	struct simhca_requester *req = &qp->req;
 
 	if (atomic_load_explicit(&qp->context->suspended, memory_order_relaxed))
-		return simhca_wait_suspended(qp);
+		return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, SUSPENDED_NS);
 	if (!try_again(worker, qp))
 		return SIMHCA_NEXT_WAIT;
 	if ((!req->count || req->psn_send == req->psn_next) && !start_message(worker, qp) &&

@@ -56,6 +56,5 @@ bool simhca_exceeds_rd_atomic(const struct simhca_worker *worker, struct simhca_
 
 /* Something else has to end first: the QP is tried again a little later. Under req_lock. */
 enum simhca_next simhca_wait_busy(struct simhca_qp *qp);
-enum simhca_next simhca_wait_suspended(struct simhca_qp *qp);
 
 #endif

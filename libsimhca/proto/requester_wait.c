@@ -11,9 +11,6 @@
 #define BUSY_MOST 500
 #define BUSY_LONG_NS (1000 * 1000)
 
-/* The context is suspended, as a thread is stuck in its program's memory: when to look again. */
-#define SUSPENDED_NS (10 * 1000 * 1000)
-
 /* A QP without a time-out reports its peer as silent after so long; and one whose time-out is twice this, or more. */
 #define SILENCE_NS (1000ull * 1000 * 1000)
 #define LONG_SILENCE_NS (4 * SILENCE_NS)
@@ -48,11 +45,6 @@ enum simhca_next simhca_wait_busy(struct simhca_qp *qp)
 	/* What has taken long, such as memory of a program that blocks, will take longer. */
 	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY,
 			       qp->req.busy++ < BUSY_MOST ? BUSY_NS : BUSY_LONG_NS);
-}
-
-enum simhca_next simhca_wait_suspended(struct simhca_qp *qp)
-{
-	return simhca_wait_for(qp, SIMHCA_WAIT_BUSY, SUSPENDED_NS);
 }
 
 uint64_t simhca_ack_timeout(struct simhca_qp *qp, uint64_t *adaptive_ns)

@@ -54,14 +54,10 @@ bool simhca_recv_place(struct simhca_request *request, const struct simhca_sgl *
 		       uint64_t offset, uint64_t length)
 {
 	struct simhca_qp *qp = request->qp;
-	struct simhca_key_use use = {
-		.worker = request->worker,
-		.device = qp->device,
-		/* Buffers of an SRQ belong to the SRQ's PD (IBTA vol. 1, 10.2.9.4). */
-		.pd = qp->responder.srq ? qp->responder.srq->pd->number : qp->qpc->pd,
-		.qpn = qp->qpn,
-		.access = SIMHCA_ACCESS_LOCAL_WRITE,
-	};
+	/* Buffers of an SRQ belong to the SRQ's PD (IBTA vol. 1, 10.2.9.4). */
+	const uint32_t pd = qp->responder.srq ? qp->responder.srq->pd->number : qp->qpc->pd;
+	const struct simhca_key_use use =
+		simhca_key_use_of(request->worker, qp, pd, SIMHCA_ACCESS_LOCAL_WRITE);
 	struct simhca_sgl target;
 	enum simhca_reason reason;
 	struct simhca_recv recv;
@@ -110,23 +106,20 @@ static bool invalidate(struct simhca_request *request)
 {
 	struct simhca_qp *qp = request->qp;
 	const struct simhca_packet *packet = request->packet;
-	struct simhca_key_use use = { .device = qp->device,
-				      .pd = qp->responder.key_pd,
-				      .qpn = qp->qpn };
+	const struct simhca_key_use use =
+		simhca_key_use_of(request->worker, qp, qp->responder.key_pd, 0);
 	enum simhca_reason reason;
+	bool again;
 
 	/* This packet's own access is over, and may have been by that very key. */
 	simhca_key_release(request->worker, 0);
-	if (!qp->resp.revoked) {
-		reason = simhca_key_invalidate(&use, packet->imm_or_rkey);
-		if (reason != SIMHCA_REASON_NONE) {
-			fail_invalidate(request, reason);
-			return false;
-		}
-		qp->resp.revoked = true;
-		qp->resp.revoked_psn = packet->psn;
+	reason = simhca_key_revoke(&use, packet->imm_or_rkey, &qp->resp.revoked, &again);
+	if (reason != SIMHCA_REASON_NONE) {
+		fail_invalidate(request, reason);
+		return false;
 	}
-	if (!simhca_key_idle(&use, packet->imm_or_rkey)) {
+	qp->resp.revoked_psn = packet->psn;
+	if (again) {
 		simhca_reply_not_accepted(request, SIMHCA_BUSY, SIMHCA_REASON_NONE);
 		return false;
 	}
