@@ -70,7 +70,6 @@ static bool is_event_lost(const struct simhca_cq *cq)
 	       outcome.no_event;
 }
 
-/* Raises the event that is due. Without the CQ's lock, as it is a system call. */
 void simhca_cq_notify(const struct simhca_cq *cq)
 {
 	const struct simhca_ops *ops = &cq->context->device->fabric->ops;
@@ -79,6 +78,13 @@ void simhca_cq_notify(const struct simhca_cq *cq)
 		return;
 	if (cq->channel && ops->comp_event && !atomic_load(&cq->context->dead))
 		ops->comp_event(cq->context->arg, cq->channel, cq->user_handle.element);
+}
+
+void simhca_cq_unlock(struct simhca_cq *cq, bool due)
+{
+	pthread_mutex_unlock(&cq->lock);
+	if (due)
+		simhca_cq_notify(cq);
 }
 
 /* The event that was held back. What the CQ is armed for by now does not matter. */
@@ -98,9 +104,7 @@ static void period_is_over(struct simhca_engine *engine, struct simhca_timer *ti
 	(void)engine;
 	pthread_mutex_lock(&cq->lock);
 	due = cq->moderated && disarm_moderated(cq);
-	pthread_mutex_unlock(&cq->lock);
-	if (due)
-		simhca_cq_notify(cq);
+	simhca_cq_unlock(cq, due);
 }
 
 /*
@@ -163,9 +167,7 @@ int simhca_modify_cq(struct simhca_context *context, const struct simhca_modify_
 		simhca_engine_stop_timer(context->engine, &cq->timer);
 		due = disarm_moderated(cq);
 	}
-	pthread_mutex_unlock(&cq->lock);
-	if (due)
-		simhca_cq_notify(cq);
+	simhca_cq_unlock(cq, due);
 	return 0;
 }
 
@@ -191,9 +193,7 @@ int simhca_arm_cq(struct simhca_context *context, uint32_t handle, struct simhca
 		return simhca_why(why, EINVAL, "this device raises no event when a CQ is armed");
 	pthread_mutex_lock(&cq->lock);
 	due = simhca_cq_disarm_for_waiting(cq);
-	pthread_mutex_unlock(&cq->lock);
-	if (due)
-		simhca_cq_notify(cq);
+	simhca_cq_unlock(cq, due);
 	return 0;
 }
 
@@ -205,9 +205,7 @@ void simhca_cq_repair(struct simhca_cq *cq, uint32_t name, uint32_t committed)
 	pthread_mutex_lock(&cq->lock);
 	simhca_cqes_recover(&cq->view, name, committed);
 	due = disarm(cq, SIMHCA_ARM_BITS);
-	pthread_mutex_unlock(&cq->lock);
-	if (due)
-		simhca_cq_notify(cq);
+	simhca_cq_unlock(cq, due);
 }
 
 /* -------------------------------------------------------------------------------- CQEs */
@@ -249,9 +247,7 @@ bool simhca_cq_push_commit(struct simhca_cq *cq, const struct simhca_cqe *cqe, s
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	due = notify(cq, cqe, cqe_index);
-	pthread_mutex_unlock(&cq->lock);
-	if (due)
-		simhca_cq_notify(cq);
+	simhca_cq_unlock(cq, due);
 	return true;
 }
 

@@ -10,6 +10,8 @@
 
 /* Whether an event is due, as the CQ is armed for what waits in it. Under its lock. */
 bool simhca_cq_disarm_for_waiting(struct simhca_cq *cq);
+/* Ends the CQ's lock, and then raises the event that is due, if one is. */
+void simhca_cq_unlock(struct simhca_cq *cq, bool due);
 /*
  * The CQ lost a CQE: it is dead, and so are its QPs (IBTA vol. 1, 11.6.3.2 CQ error). Without its
  * lock, by who found out.

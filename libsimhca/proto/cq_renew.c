@@ -132,9 +132,7 @@ int simhca_cq_move(struct simhca_cq *cq, struct simhca_why *why)
 		take_over_arm(cq, arm);
 		due = simhca_cq_disarm_for_waiting(cq);
 	}
-	pthread_mutex_unlock(&cq->lock);
-	if (due)
-		simhca_cq_notify(cq);
+	simhca_cq_unlock(cq, due);
 	if (ret) {
 		simhca_cq_tell_of_error(cq, "has no memory any more");
 		return simhca_why(why, -ret, "memory for a CQ: %s", strerror(-ret));
