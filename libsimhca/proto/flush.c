@@ -20,26 +20,18 @@
 /* When another engine still works on a QP that is to be flushed. */
 #define FLUSH_RETRY_NS (100 * 1000)
 
-void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
-		      uint32_t index, uint8_t flags)
+static struct simhca_cqe flushed(const struct simhca_qp *qp, uint64_t wr_id, uint32_t index,
+				 enum simhca_wc_opcode opcode, uint8_t flags)
 {
-	struct simhca_cqe cqe = {
+	return (struct simhca_cqe){
 		.wr_id = wr_id,
 		.qpn = qp->qpn,
 		.vendor_err = SIMHCA_REASON_FLUSHED,
 		.wqe_index = index,
-		.opcode = opcode,
+		.opcode = (uint8_t)opcode,
 		.status = SIMHCA_WC_WR_FLUSH_ERR,
 		.flags = flags,
 	};
-
-	if (flags & SIMHCA_CQE_RECV)
-		simhca_count_error(qp, SIMHCA_COUNTS_RECV);
-	simhca_cq_push_commit(cq, &cqe, qp,
-			      flags & SIMHCA_CQE_RECV ? simhca_responder_commit_cqe
-						      : simhca_requester_commit_cqe);
-	simhca_stats_once(qp->device, flags & SIMHCA_CQE_RECV ? SIMHCA_STAT_RESP_CQE_FLUSH
-							      : SIMHCA_STAT_REQ_CQE_FLUSH);
 }
 
 static void forget_messages(struct simhca_qp *qp)
@@ -67,33 +59,28 @@ static uint32_t flush_sq(struct simhca_qp *qp)
 		posted = 0; /* nothing that could be named */
 	for (; ci != first + posted; ci++) {
 		struct simhca_send_wqe wqe;
+		struct simhca_cqe cqe;
 
 		simhca_sq_header(qp, ci, &wqe);
+		cqe = flushed(qp, wqe.wr_id, ci, SIMHCA_WC_SEND, 0);
 		simhca_count_send(qp, wqe.opcode, false, 0);
+		simhca_stats_once(qp->device, SIMHCA_STAT_REQ_CQE_FLUSH);
 		qp->req.oldest = ci + 1;
-		simhca_flush_cqe(qp->send_cq, qp, wqe.wr_id, SIMHCA_WC_SEND, ci, 0);
+		simhca_cq_push_commit(qp->send_cq, &cqe, qp, simhca_requester_commit_cqe);
 	}
 	return ci - first;
 }
 
-/* The receive that a message had consumed, but not completed. */
-static uint32_t flush_message(struct simhca_qp *qp)
+uint32_t simhca_flush_receive(struct simhca_qp *qp)
 {
-	struct simhca_cqe cqe = {
-		.qpn = qp->qpn,
-		.vendor_err = SIMHCA_REASON_FLUSHED,
-		.opcode = SIMHCA_WC_RECV,
-		.status = SIMHCA_WC_WR_FLUSH_ERR,
-		.flags = SIMHCA_CQE_RECV,
-	};
 	struct simhca_recv_wqe recv;
+	struct simhca_cqe cqe;
 
 	qp->resp.in_message = false;
 	if (!qp->resp.have_recv)
 		return 0;
 	recv = simhca_recv_header(qp);
-	cqe.wr_id = recv.wr_id;
-	cqe.wqe_index = recv.record;
+	cqe = flushed(qp, recv.wr_id, recv.record, SIMHCA_WC_RECV, SIMHCA_CQE_RECV);
 	simhca_recv_done(qp);
 	simhca_count_error(qp, SIMHCA_COUNTS_RECV);
 	simhca_stats_once(qp->device, SIMHCA_STAT_RESP_CQE_FLUSH);
@@ -103,12 +90,12 @@ static uint32_t flush_message(struct simhca_qp *qp)
 
 static uint32_t flush_rq(struct simhca_qp *qp)
 {
-	uint32_t count = flush_message(qp);
+	uint32_t count = simhca_flush_receive(qp);
 
 	if (qp->srq) { /* its WQEs belong to the other QPs as well */
-		for (; simhca_abandoned_consume(&qp->left, qp->recv_copy); count++) {
+		while (simhca_abandoned_consume(&qp->left, qp->recv_copy)) {
 			qp->resp.have_recv = true;
-			flush_message(qp);
+			count += simhca_flush_receive(qp);
 		}
 		return count;
 	}
@@ -117,12 +104,8 @@ static uint32_t flush_rq(struct simhca_qp *qp)
 	/* Once around the ring: a client that posts on meanwhile rings for the rest. */
 	for (uint32_t i = 0; i < qp->rq_entries && simhca_rq_consume(qp) == SIMHCA_CONSUME_OK;
 	     i++) {
-		const struct simhca_recv_wqe recv = simhca_recv_header(qp);
-
-		simhca_recv_done(qp);
-		simhca_flush_cqe(qp->recv_cq, qp, recv.wr_id, SIMHCA_WC_RECV, recv.record,
-				 SIMHCA_CQE_RECV);
-		count++;
+		qp->resp.have_recv = true;
+		count += simhca_flush_receive(qp);
 	}
 	return count;
 }

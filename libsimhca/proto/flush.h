@@ -5,12 +5,11 @@
 
 #include <stdint.h>
 
-struct simhca_cq;
 struct simhca_qp;
 
 /* Completes everything posted with a flush error: the SQ, and in ERR the RQ as well. */
 void simhca_flush(struct simhca_qp *qp);
-void simhca_flush_cqe(struct simhca_cq *cq, struct simhca_qp *qp, uint64_t wr_id, uint8_t opcode,
-		      uint32_t index, uint8_t flags);
+/* The receive that a message had consumed, but not completed, if there is one. How many. */
+uint32_t simhca_flush_receive(struct simhca_qp *qp);
 
 #endif

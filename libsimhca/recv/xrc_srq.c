@@ -88,16 +88,15 @@ static bool complete(struct simhca_qp *qp, struct simhca_cqe *cqe)
 
 static void flush(struct simhca_qp *qp)
 {
-	struct simhca_srq *srq = qp->responder.srq;
+	struct simhca_srq *found = qp->responder.srq;
 
-	qp->resp.in_message = false;
 	/* From a control function there is no step that has looked it up. */
-	if (!srq && qp->resp.have_recv)
-		srq = simhca_xrc_srq(qp->device, qp->resp.srqn);
-	if (srq && qp->resp.have_recv)
-		simhca_flush_cqe(srq->cq, qp, simhca_recv_header(qp).wr_id, SIMHCA_WC_RECV,
-				 srq->srqn, SIMHCA_CQE_RECV | SIMHCA_CQE_SRQ | SIMHCA_CQE_SRQ_CQ);
-	qp->resp.have_recv = false;
+	if (!found && qp->resp.have_recv)
+		qp->responder.srq = simhca_xrc_srq(qp->device, qp->resp.srqn);
+	if (qp->responder.srq)
+		simhca_flush_receive(qp);
+	qp->responder.srq = found;
+	qp->resp.in_message = qp->resp.have_recv = false;
 	if (qp->last_wqe_event_due) {
 		qp->last_wqe_event_due = false;
 		simhca_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
