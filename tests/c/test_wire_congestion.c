@@ -194,7 +194,7 @@ static void a_notification(void **state)
 
 static struct simhca_congestion *congestion_of(const struct net *net)
 {
-	return simhca_inbox_congestion(object_of(net)->wire.inbox);
+	return &simhca_inbox_way(object_of(net)->wire.inbox)->congestion;
 }
 
 static void read_mtus(const struct net *net, uint64_t id, uint32_t count)
@@ -456,7 +456,7 @@ static void a_way_is_left_for_a_local_peer(void **state)
 		const struct simhca_qp *qp =
 			simhca_object(side->client->context, SIMHCA_OBJ_QP, side->qp->handle, NULL);
 
-		share[i] = simhca_inbox_share(qp->wire.inbox);
+		share[i] = &simhca_inbox_way(qp->wire.inbox)->share;
 	}
 	write_mtus(&net, 1, 1);
 	write_mtus(&other, 1, 1);

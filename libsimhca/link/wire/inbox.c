@@ -5,14 +5,13 @@
 
 #include "core/lock.h"
 #include "link/wire/inbox.h"
-#include "link/wire/path_hole.h"
 #include "queue/psn.h"
 
 struct simhca_inbox {
 	pthread_mutex_t lock;
 	bool open, connected, retired;
 	bool begun, wanted; /* an engine has it; another one wanted it */
-	struct simhca_wire_path path;
+	struct simhca_peer_way way;
 	uint32_t peer_qpn;
 	uint8_t mtu;
 	struct simhca_arrival *first, **end;
@@ -21,10 +20,6 @@ struct simhca_inbox {
 	uint64_t received, lost; /* by what is for it: in it, and without room */
 	uint32_t psn_next;	 /* behind what has been sent of requests */
 	bool psn_known;
-	struct simhca_congestion congestion;
-	struct simhca_pace pace;
-	struct simhca_share share;
-	struct simhca_path_hole hole;
 	atomic_bool notified;
 	uint64_t told_at;  /* of whoever has it */
 	uint32_t openings; /* what was dequeued before the last one does not come back */
@@ -73,13 +68,13 @@ void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path
 	inbox->open = true;
 	inbox->connected = path;
 	if (path)
-		inbox->path = *path;
+		inbox->way.path = *path;
 	inbox->peer_qpn = peer_qpn;
 	inbox->mtu = mtu;
 	inbox->psn_known = false;
 	atomic_store(&inbox->notified, false);
-	simhca_congestion_begin(&inbox->congestion);
-	simhca_path_hole_over(&inbox->hole);
+	simhca_congestion_begin(&inbox->way.congestion);
+	simhca_path_hole_over(&inbox->way.hole);
 	pthread_mutex_unlock(&inbox->lock);
 }
 
@@ -94,33 +89,13 @@ void simhca_inbox_close(struct simhca_inbox *inbox)
 /* Under the lock, connected. */
 static bool is_from_peer(const struct simhca_inbox *inbox, const struct simhca_wire_path *from)
 {
-	return !memcmp(&from->source, &inbox->path.destination, sizeof(from->source)) &&
-	       !memcmp(&from->destination, &inbox->path.source, sizeof(from->destination));
+	return !memcmp(&from->source, &inbox->way.path.destination, sizeof(from->source)) &&
+	       !memcmp(&from->destination, &inbox->way.path.source, sizeof(from->destination));
 }
 
-const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbox)
+struct simhca_peer_way *simhca_inbox_way(struct simhca_inbox *inbox)
 {
-	return &inbox->path;
-}
-
-struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox)
-{
-	return &inbox->congestion;
-}
-
-struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox)
-{
-	return &inbox->pace;
-}
-
-struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox)
-{
-	return &inbox->share;
-}
-
-struct simhca_path_hole *simhca_inbox_path_hole(struct simhca_inbox *inbox)
-{
-	return &inbox->hole;
+	return &inbox->way;
 }
 
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from)
@@ -188,13 +163,13 @@ bool simhca_inbox_traffic(struct simhca_inbox *inbox, struct simhca_wire_traffic
 	pthread_mutex_lock(&inbox->lock);
 	connected = inbox->open && inbox->connected;
 	*traffic = (struct simhca_wire_traffic){
-		.peer = inbox->path.destination,
+		.peer = inbox->way.path.destination,
 		.sent = atomic_load_explicit(&inbox->sent, memory_order_relaxed),
 		.repeated = atomic_load_explicit(&inbox->repeated, memory_order_relaxed),
 		.received = inbox->received,
 		.lost = inbox->lost,
-		.window = simhca_congestion_window(&inbox->congestion),
-		.hole = simhca_path_hole_is_there(&inbox->hole),
+		.window = simhca_congestion_window(&inbox->way.congestion),
+		.hole = simhca_path_hole_is_there(&inbox->way.hole),
 	};
 	pthread_mutex_unlock(&inbox->lock);
 	return connected;

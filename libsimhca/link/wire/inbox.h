@@ -9,6 +9,7 @@
 #include "link/wire/arrival.h"
 #include "link/wire/congestion.h"
 #include "link/wire/pace.h"
+#include "link/wire/path_hole.h"
 #include "link/wire/share.h"
 #include "link/wire/wire.h"
 #include "packet/packet.h"
@@ -20,17 +21,26 @@
 /* Packets that are one when they are dequeued: those of a message, in a row, as a link's slice. */
 #define SIMHCA_INBOX_GATHERED 64
 
+/* The way of a connected QP to its peer. */
+struct simhca_peer_way {
+	struct simhca_wire_path path; /* source_port and ip_id are 0; under one of the QP's locks */
+	/* Under its requester's lock: what may be under way; how fast it sends, also to nobody. */
+	struct simhca_congestion congestion;
+	struct simhca_pace pace;
+	struct simhca_share share;    /* what it has of the way */
+	struct simhca_path_hole hole; /* whether its full packets vanish there */
+};
+
 /* NULL: out of memory. */
 struct simhca_inbox *simhca_inbox_create(void);
 void simhca_inbox_destroy(struct simhca_inbox *inbox);
+struct simhca_peer_way *simhca_inbox_way(struct simhca_inbox *inbox);
 
 /* From now on it accepts packets: from `path->destination` to `path->source` only; NULL: all. */
 void simhca_inbox_open(struct simhca_inbox *inbox, const struct simhca_wire_path *path,
 		       uint32_t peer_qpn, uint8_t mtu);
 /* Takes none, and forgets those that it has. */
 void simhca_inbox_close(struct simhca_inbox *inbox);
-/* Where a connected QP's packets go; source_port and ip_id are 0. Under one of the QP's locks. */
-const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbox);
 
 /*
  * Puts a packet into it, with its payload (simhca_arrival_create()). False: it is not for this QP, or
@@ -39,18 +49,6 @@ const struct simhca_wire_path *simhca_inbox_path(const struct simhca_inbox *inbo
 bool simhca_inbox_put(struct simhca_inbox *inbox, const struct simhca_packet *packet,
 		      const uint8_t *payload, const struct simhca_wire_datagram *datagram,
 		      struct simhca_arrivals *arrivals);
-
-/* What a connected QP may have under way; under its requester's lock. */
-struct simhca_congestion *simhca_inbox_congestion(struct simhca_inbox *inbox);
-
-/* How fast it sends, also if it is connected to nobody; likewise. */
-struct simhca_pace *simhca_inbox_pace(struct simhca_inbox *inbox);
-
-/* What it has of the way to its peer. */
-struct simhca_share *simhca_inbox_share(struct simhca_inbox *inbox);
-
-/* Whether its full packets vanish on the way. */
-struct simhca_path_hole *simhca_inbox_path_hole(struct simhca_inbox *inbox);
 
 /* The peer was told by the network that it is full: from its address, or it is not believed. */
 bool simhca_inbox_notify(struct simhca_inbox *inbox, const struct simhca_wire_path *from);

@@ -50,7 +50,7 @@ static void detach(struct simhca_qp *qp)
 
 	/* It is in no table: whoever had found it there has let go of it then. */
 	simhca_wire_synchronize(qp->device->fabric);
-	simhca_share_leave(&wire->ways, simhca_inbox_share(qp->wire.inbox));
+	simhca_share_leave(&wire->ways, &simhca_inbox_way(qp->wire.inbox)->share);
 	simhca_inbox_destroy(qp->wire.inbox);
 }
 
@@ -67,7 +67,7 @@ static void connect_qp(struct simhca_qp *qp)
 		simhca_inbox_close(qp->wire.inbox);
 		/* It may have been connected by the wire, and goes no such way any more. */
 		simhca_share_leave(&qp->device->fabric->wire->ways,
-				   simhca_inbox_share(qp->wire.inbox));
+				   &simhca_inbox_way(qp->wire.inbox)->share);
 		atomic_store(&qp->link, qp->device->fabric->link);
 	} else {
 		simhca_device_gid(qp->device, av->sgid_index, &source);
@@ -75,14 +75,15 @@ static void connect_qp(struct simhca_qp *qp)
 					av->flow_label, qp->qpn, qp->qpc->dest_qpn);
 		simhca_inbox_open(qp->wire.inbox, &path, qp->qpc->dest_qpn, qp->qpc->path_mtu);
 		simhca_share_join(&qp->device->fabric->wire->ways,
-				  simhca_inbox_share(qp->wire.inbox), &av->dgid);
+				  &simhca_inbox_way(qp->wire.inbox)->share, &av->dgid);
 		atomic_store(&qp->link, &simhca_wire_link);
 	}
 }
 
 static void reset(struct simhca_qp *qp)
 {
-	simhca_share_leave(&qp->device->fabric->wire->ways, simhca_inbox_share(qp->wire.inbox));
+	simhca_share_leave(&qp->device->fabric->wire->ways,
+			   &simhca_inbox_way(qp->wire.inbox)->share);
 	simhca_inbox_close(qp->wire.inbox);
 }
 

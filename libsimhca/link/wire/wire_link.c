@@ -52,16 +52,16 @@ static void send_probe(struct simhca_worker *worker, struct simhca_qp *qp,
 	const uint32_t gap = begun ? SIMHCA_PATH_HOLE_NO_NAK : req->psn_una;
 	const bool may_be_done = !begun && before->op == SIMHCA_PKT_READ;
 
-	simhca_path_hole_probed(simhca_inbox_path_hole(qp->wire.inbox), gap,
+	simhca_path_hole_probed(&simhca_inbox_way(qp->wire.inbox)->hole, gap,
 				may_be_done ? req->psn_sent : gap);
-	simhca_wire_put_parts(worker, qp->device, simhca_inbox_path(qp->wire.inbox), traffic_class,
-			      &probe, &nothing);
+	simhca_wire_put_parts(worker, qp->device, &simhca_inbox_way(qp->wire.inbox)->path,
+			      traffic_class, &probe, &nothing);
 }
 
 static struct simhca_handover send_request(struct simhca_worker *worker, struct simhca_qp *qp,
 					   struct simhca_packet *packet)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
+	struct simhca_congestion *congestion = &simhca_inbox_way(qp->wire.inbox)->congestion;
 	struct simhca_handover lost = { .outcome = SIMHCA_ACCEPTED };
 
 	if (!simhca_link_is_up(qp))
@@ -70,10 +70,10 @@ static struct simhca_handover send_request(struct simhca_worker *worker, struct 
 		simhca_congestion_sent(congestion, last_psn(qp, packet),
 				       simhca_engine_now(qp->context->engine));
 	if (qp->type == SIMHCA_QPT_RC &&
-	    simhca_path_hole_wants_probe(simhca_inbox_path_hole(qp->wire.inbox),
+	    simhca_path_hole_wants_probe(&simhca_inbox_way(qp->wire.inbox)->hole,
 					 simhca_request_bytes(packet)))
 		send_probe(worker, qp, packet, ecn_capable(packet->av));
-	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
+	return simhca_wire_carry(worker, qp, packet, &simhca_inbox_way(qp->wire.inbox)->path,
 				 ecn_capable(packet->av));
 }
 
@@ -87,8 +87,9 @@ static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_pa
 		return handover;
 	packets = simhca_psn_count(packet->length, simhca_qp_mtu(qp));
 	bytes = packet->length + packets * PACKET_OVERHEAD;
-	handover.delay_ns = simhca_pace(simhca_inbox_pace(qp->wire.inbox), packet->av->static_rate,
-					bytes, simhca_engine_now(qp->context->engine));
+	handover.delay_ns =
+		simhca_pace(&simhca_inbox_way(qp->wire.inbox)->pace, packet->av->static_rate, bytes,
+			    simhca_engine_now(qp->context->engine));
 	if (handover.delay_ns)
 		handover.outcome = SIMHCA_LATE;
 	return handover;
@@ -97,7 +98,7 @@ static struct simhca_handover paced(struct simhca_qp *qp, const struct simhca_pa
 /* LATE: less than one packet a round trip is what the network has for it. */
 static struct simhca_handover rested(struct simhca_qp *qp)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
+	struct simhca_congestion *congestion = &simhca_inbox_way(qp->wire.inbox)->congestion;
 	struct simhca_handover handover = { .outcome = SIMHCA_ACCEPTED };
 
 	if (congestion->window >= SIMHCA_WINDOW_PSN)
@@ -114,7 +115,7 @@ static struct simhca_handover request(struct simhca_worker *worker, struct simhc
 {
 	struct simhca_handover pace = paced(qp, packet);
 
-	simhca_share_set_busy(simhca_inbox_share(qp->wire.inbox), true);
+	simhca_share_set_busy(&simhca_inbox_way(qp->wire.inbox)->share, true);
 	if (pace.outcome == SIMHCA_ACCEPTED)
 		pace = rested(qp);
 	if (pace.outcome != SIMHCA_ACCEPTED)
@@ -131,7 +132,7 @@ static struct simhca_handover send_response(struct simhca_worker *worker, struct
 
 	if (!simhca_link_is_up(qp))
 		return lost;
-	return simhca_wire_carry(worker, qp, packet, simhca_inbox_path(qp->wire.inbox),
+	return simhca_wire_carry(worker, qp, packet, &simhca_inbox_way(qp->wire.inbox)->path,
 				 ecn_capable(&qp->qpc->av));
 }
 
@@ -187,7 +188,7 @@ static enum simhca_reason reason_of(struct simhca_qp *qp, uint8_t syndrome)
 		return SIMHCA_REASON_PEER_NOT_READY;
 	switch (syndrome) {
 	case SIMHCA_SYNDROME_NAK_PSN:
-		return simhca_path_hole_is_there(simhca_inbox_path_hole(qp->wire.inbox))
+		return simhca_path_hole_is_there(&simhca_inbox_way(qp->wire.inbox)->hole)
 			       ? SIMHCA_REASON_WIRE_PATH_MTU
 			       : SIMHCA_REASON_PSN_SEQUENCE;
 	case SIMHCA_SYNDROME_NAK_INVALID:
@@ -219,7 +220,7 @@ static struct simhca_handover deliver(struct simhca_worker *worker, struct simhc
 		bool is_nak = packet->syndrome == SIMHCA_SYNDROME_NAK_PSN;
 
 		if (is_nak || SIMHCA_SYNDROME_IS_ACK(packet->syndrome))
-			simhca_path_hole_heard(simhca_inbox_path_hole(qp->wire.inbox), packet->psn,
+			simhca_path_hole_heard(&simhca_inbox_way(qp->wire.inbox)->hole, packet->psn,
 					       is_nak);
 		packet->reason = reason_of(qp, packet->syndrome);
 	}
@@ -246,7 +247,7 @@ static bool tell_of_congestion(struct simhca_worker *worker, struct simhca_qp *q
 						      .mtu = qp->qpc->path_mtu };
 
 		simhca_stats_once(qp->device, SIMHCA_STAT_CNP_SENT);
-		simhca_wire_carry(worker, qp, &packet, simhca_inbox_path(qp->wire.inbox),
+		simhca_wire_carry(worker, qp, &packet, &simhca_inbox_way(qp->wire.inbox)->path,
 				  qp->qpc->av.traffic_class);
 	}
 	simhca_qp_end_responder(qp);
@@ -345,12 +346,12 @@ static bool arrived(struct simhca_worker *worker, struct simhca_qp *qp)
 static void take_marks(struct simhca_qp *qp)
 {
 	if (simhca_inbox_notified(qp->wire.inbox))
-		simhca_congestion_marked(simhca_inbox_congestion(qp->wire.inbox));
+		simhca_congestion_marked(&simhca_inbox_way(qp->wire.inbox)->congestion);
 }
 
 static uint32_t window_now(const struct simhca_qp *qp)
 {
-	return simhca_congestion_window(simhca_inbox_congestion(qp->wire.inbox));
+	return simhca_congestion_window(&simhca_inbox_way(qp->wire.inbox)->congestion);
 }
 
 /* 0: nobody wants to know. */
@@ -364,18 +365,18 @@ static uint64_t time_of_answer(const struct simhca_qp *qp,
 
 static void acknowledged(struct simhca_qp *qp, uint32_t psn)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
-	struct simhca_share *share = simhca_inbox_share(qp->wire.inbox);
+	struct simhca_congestion *congestion = &simhca_inbox_way(qp->wire.inbox)->congestion;
+	struct simhca_share *share = &simhca_inbox_way(qp->wire.inbox)->share;
 
 	simhca_congestion_acknowledged(congestion, qp->req.psn_una, psn,
 				       time_of_answer(qp, congestion), simhca_share_count(share));
 	simhca_share_set_busy(share, psn != qp->req.psn_next);
-	simhca_path_hole_over(simhca_inbox_path_hole(qp->wire.inbox));
+	simhca_path_hole_over(&simhca_inbox_way(qp->wire.inbox)->hole);
 }
 
 static uint64_t ack_timeout(struct simhca_qp *qp, unsigned int tries, uint64_t *timeout_ns)
 {
-	return simhca_congestion_timeout(simhca_inbox_congestion(qp->wire.inbox), tries,
+	return simhca_congestion_timeout(&simhca_inbox_way(qp->wire.inbox)->congestion, tries,
 					 timeout_ns);
 }
 
@@ -383,7 +384,7 @@ static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *r
 {
 	int error = simhca_wire_send_error(qp->device->fabric, &qp->qpc->av.dgid, ns);
 
-	if (!error && simhca_path_hole_is_there(simhca_inbox_path_hole(qp->wire.inbox))) {
+	if (!error && simhca_path_hole_is_there(&simhca_inbox_way(qp->wire.inbox)->hole)) {
 		*reason = SIMHCA_REASON_WIRE_PATH_MTU;
 		return EMSGSIZE;
 	}
@@ -393,26 +394,26 @@ static int unsent(const struct simhca_qp *qp, uint64_t ns, enum simhca_reason *r
 
 static void lost(struct simhca_qp *qp, bool silence)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
+	struct simhca_congestion *congestion = &simhca_inbox_way(qp->wire.inbox)->congestion;
 
 	if (!silence) {
-		simhca_congestion_lost(congestion,
-				       congestion->timed_at ? simhca_engine_now(qp->context->engine)
-							    : 0,
-				       simhca_share_count(simhca_inbox_share(qp->wire.inbox)));
+		simhca_congestion_lost(
+			congestion,
+			congestion->timed_at ? simhca_engine_now(qp->context->engine) : 0,
+			simhca_share_count(&simhca_inbox_way(qp->wire.inbox)->share));
 		return;
 	}
 	simhca_congestion_silence(congestion, simhca_engine_now(qp->context->engine));
-	simhca_path_hole_silence(simhca_inbox_path_hole(qp->wire.inbox));
+	simhca_path_hole_silence(&simhca_inbox_way(qp->wire.inbox)->hole);
 }
 
 static void not_ready(struct simhca_qp *qp)
 {
-	struct simhca_congestion *congestion = simhca_inbox_congestion(qp->wire.inbox);
+	struct simhca_congestion *congestion = &simhca_inbox_way(qp->wire.inbox)->congestion;
 
 	simhca_congestion_not_ready(congestion, time_of_answer(qp, congestion));
 	/* Its packet has come through. */
-	simhca_path_hole_over(simhca_inbox_path_hole(qp->wire.inbox));
+	simhca_path_hole_over(&simhca_inbox_way(qp->wire.inbox)->hole);
 }
 
 const struct simhca_link simhca_wire_link = {
