@@ -278,37 +278,16 @@ void simhca_qp_free(struct simhca_qp *qp)
 }
 
 /*
- * One by one, so that those that are atomic stay so: engines and programs look at them without the
- * QP's locks. C copies a struct, and memcpy() its bytes, as they come.
+ * Word by word, so that what is atomic stays so: engines and programs look at it without the QP's locks. C
+ * copies a struct, and memcpy() its bytes, as they come.
  */
 void simhca_qpc_set(struct simhca_qpc *qpc, const struct simhca_qpc *to)
 {
+	static_assert(offsetof(struct simhca_qpc, pd) % sizeof(simhca_word) == 0,
+		      "a word begins there");
+
 	qpc->dest_qpn = to->dest_qpn;
-	qpc->pd = to->pd;
-	qpc->access = to->access;
-	qpc->qkey = to->qkey;
-	qpc->sq_psn = to->sq_psn;
-	qpc->rq_psn = to->rq_psn;
-	qpc->max_send_wr = to->max_send_wr;
-	qpc->max_recv_wr = to->max_recv_wr;
-	qpc->max_send_sge = to->max_send_sge;
-	qpc->max_recv_sge = to->max_recv_sge;
-	qpc->max_inline = to->max_inline;
-	qpc->pkey_index = to->pkey_index;
-	qpc->path_mtu = to->path_mtu;
-	qpc->port_num = to->port_num;
-	qpc->max_rd_atomic = to->max_rd_atomic;
-	qpc->max_dest_rd_atomic = to->max_dest_rd_atomic;
-	qpc->min_rnr_timer = to->min_rnr_timer;
-	qpc->timeout = to->timeout;
-	qpc->retry_cnt = to->retry_cnt;
-	qpc->rnr_retry = to->rnr_retry;
-	qpc->sq_draining = to->sq_draining;
-	qpc->sq_sig_all = to->sq_sig_all;
-	qpc->en_sqd_async_notify = to->en_sqd_async_notify;
-	simhca_qpc_set_av(qpc, &to->av);
-	qpc->xrcd = to->xrcd;
-	qpc->fastpath_epoch = to->fastpath_epoch;
+	simhca_words_put(&qpc->pd, &to->pd, sizeof(*qpc) - offsetof(struct simhca_qpc, pd));
 }
 
 void simhca_qpc_init(struct simhca_qpc *qpc, uint32_t qpn, uint32_t type)
