@@ -84,7 +84,6 @@ uint32_t efa_recvs(struct efa_qp *qp, bool *any_yet)
 	return posted;
 }
 
-/* Whether a message may find a receive. */
 bool efa_has_recv(struct efa_qp *qp)
 {
 	bool any_yet;
@@ -140,7 +139,6 @@ void efa_flush(struct efa_qp *qp)
 
 /* ------------------------------------------------------------------------------- the sender */
 
-/* peer NULL: it has none, or that is not the point. */
 enum efa_outcome efa_finish(struct simhca_worker *worker, struct efa_qp *qp,
 			    const struct efa_message *message, struct efa_qp *peer,
 			    enum efa_status status)
@@ -155,7 +153,6 @@ enum efa_outcome efa_finish(struct simhca_worker *worker, struct efa_qp *qp,
 	return EFA_DONE;
 }
 
-/* Copies to or from one program's memory; the guard keeps what is of these two alone. */
 enum simhca_dma_result efa_copy(struct simhca_worker *worker, const struct efa_qp *qp,
 				const struct efa_qp *other, const struct simhca_sgl *target,
 				const struct simhca_sgl *source, uint64_t length,

@@ -145,7 +145,7 @@ struct simhca_handover simhca_faulty_request(
 static int opcode_of(const struct simhca_qp *requester, const struct simhca_packet *packet)
 {
 	if (requester && requester->req.count)
-		return (int)simhca_flight_of(requester, 0)->opcode;
+		return (int)simhca_gate_nth(&requester->req, requester->flight, 0)->opcode;
 	return packet->op == SIMHCA_PKT_READ_RESPONSE ? SIMHCA_WR_RDMA_READ : -1;
 }
 

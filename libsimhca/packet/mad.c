@@ -160,30 +160,18 @@ static const struct field sidr_rep_fields[] = {
 	END,
 };
 
+/* NULL: it is no message of the communication manager. */
 static const struct field *fields_of(unsigned int attribute)
 {
-	switch (attribute) {
-	case SIMHCA_CM_REQ:
-		return req_fields;
-	case SIMHCA_CM_MRA:
-		return mra_fields;
-	case SIMHCA_CM_REJ:
-		return rej_fields;
-	case SIMHCA_CM_REP:
-		return rep_fields;
-	case SIMHCA_CM_RTU:
-		return rtu_fields;
-	case SIMHCA_CM_DREQ:
-		return dreq_fields;
-	case SIMHCA_CM_DREP:
-		return drep_fields;
-	case SIMHCA_CM_SIDR_REQ:
-		return sidr_req_fields;
-	case SIMHCA_CM_SIDR_REP:
-		return sidr_rep_fields;
-	default:
-		return NULL;
-	}
+	static const struct field *const fields[] = {
+		[SIMHCA_CM_REQ] = req_fields,		[SIMHCA_CM_MRA] = mra_fields,
+		[SIMHCA_CM_REJ] = rej_fields,		[SIMHCA_CM_REP] = rep_fields,
+		[SIMHCA_CM_RTU] = rtu_fields,		[SIMHCA_CM_DREQ] = dreq_fields,
+		[SIMHCA_CM_DREP] = drep_fields,		[SIMHCA_CM_SIDR_REQ] = sidr_req_fields,
+		[SIMHCA_CM_SIDR_REP] = sidr_rep_fields,
+	};
+
+	return attribute < sizeof(fields) / sizeof(fields[0]) ? fields[attribute] : NULL;
 }
 
 /* ---------------------------------------------------------------------------------- numbers */

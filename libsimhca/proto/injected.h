@@ -8,8 +8,6 @@
 
 #include "inject/inject.h"
 
-struct simhca_cq;
-struct simhca_packet;
 struct simhca_qp;
 struct simhca_request;
 struct simhca_worker;

@@ -198,12 +198,6 @@ static inline struct simhca_flight *simhca_flight(struct simhca_qp *qp, uint32_t
 	return &qp->flight[(qp->req.oldest + younger) % SIMHCA_MAX_FLIGHTS];
 }
 
-static inline const struct simhca_flight *simhca_flight_of(const struct simhca_qp *qp,
-							   uint32_t younger)
-{
-	return &qp->flight[(qp->req.oldest + younger) % SIMHCA_MAX_FLIGHTS];
-}
-
 static inline uint32_t simhca_qp_state(const struct simhca_qp *qp)
 {
 	return atomic_load_explicit(&qp->qpc->state, memory_order_seq_cst);
