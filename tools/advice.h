@@ -3,7 +3,6 @@
 #ifndef SIMHCA_ADVICE_H
 #define SIMHCA_ADVICE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct advice {

@@ -9,8 +9,6 @@
 #ifndef SIMHCA_SUPERVISOR_H
 #define SIMHCA_SUPERVISOR_H
 
-#include <stdbool.h>
-
 #include "supervised.h"
 
 struct supervisor;

@@ -27,7 +27,6 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "control_protocol.h"

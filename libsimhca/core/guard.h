@@ -17,7 +17,6 @@
 #define LIBSIMHCA_GUARD_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #define SIMHCA_GUARD_ANY 0u /* contexts: the step may hold objects of any */

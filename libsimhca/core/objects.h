@@ -3,9 +3,6 @@
 #ifndef LIBSIMHCA_OBJECTS_H
 #define LIBSIMHCA_OBJECTS_H
 
-#include "handles.h"
-#include "simhca-info.h"
-
 enum simhca_object_type {
 	SIMHCA_OBJ_PD,
 	SIMHCA_OBJ_MR,

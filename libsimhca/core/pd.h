@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-#include "context.h"
-
 struct simhca_pd {
 	uint32_t number; /* no other PD of the device has it; keys and QPs go by it */
 	uint32_t users[SIMHCA_OBJ_TYPES]; /* objects that refer to it, by type */

@@ -8,7 +8,6 @@
 #define LIBSIMHCA_SEGMENTS_H
 
 #include "simhca-abi.h"
-#include "simhca-info.h"
 
 #define SIMHCA_CONTEXT_UNIT 128u /* bytes: what is given out never shares a cache line */
 

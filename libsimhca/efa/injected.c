@@ -2,7 +2,6 @@
 /* What rules of `simhca inject` do to messages of an EFA device: each is judged once. */
 #include <infiniband/verbs.h>
 
-#include "core/fabric.h"
 #include "inject/inject.h"
 #include "objects.h"
 

@@ -8,7 +8,6 @@
 #define LIBSIMHCA_FRAME_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "simhca-abi.h"

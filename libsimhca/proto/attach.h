@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "core/context.h"
-#include "simhca-abi.h"
 #include "simhca-spin.h"
 
 struct simhca_context;

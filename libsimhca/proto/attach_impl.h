@@ -3,7 +3,6 @@
 #ifndef LIBSIMHCA_ATTACH_IMPL_H
 #define LIBSIMHCA_ATTACH_IMPL_H
 
-#include "attach.h"
 #include "qp.h"
 
 /* The QP's peer, if the two can do without the device; or NULL, and why says what is in the way. */

@@ -8,7 +8,6 @@
 
 #include "engine/worker.h"
 #include "packet/packet.h"
-#include "requester.h"
 #include "wqe.h"
 
 struct simhca_qp;

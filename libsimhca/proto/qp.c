@@ -6,7 +6,6 @@
 
 #include "attach.h"
 #include "comp_cntr.h"
-#include "core/address.h"
 #include "core/context.h"
 #include "core/fabric.h"
 #include "core/handles.h"

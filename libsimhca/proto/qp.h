@@ -15,7 +15,6 @@
 #include "queue/progress.h"
 #include "srq.h"
 #include "recv_source.h"
-#include "requester.h"
 #include "recover.h"
 #include "owner.h"
 #include "core/usage.h"

@@ -13,8 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "simhca-abi.h"
-
 struct simhca_abandoned_receive;
 struct simhca_qp;
 

@@ -12,8 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/context.h"
-
 struct simhca_qp;
 
 /* What other programs have of a queue. Control functions. */

@@ -6,10 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dma/dma.h"
-#include "queue/gate.h"
 #include "link.h"
-#include "simhca-abi.h"
 
 struct simhca_qp;
 struct simhca_worker;

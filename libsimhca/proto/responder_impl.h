@@ -8,7 +8,6 @@
 #include "message/done.h"
 #include "owner.h"
 #include "qp.h"
-#include "responder.h"
 
 /*
  * A request packet that a QP's responder is at work on, and what comes of it: what the requester is

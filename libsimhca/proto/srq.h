@@ -8,7 +8,6 @@
 #include "cq.h"
 #include "renew.h"
 #include "queue/srq_claim.h"
-#include "wqe.h"
 
 struct simhca_srq_kind;
 struct simhca_tags;

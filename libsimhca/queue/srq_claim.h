@@ -12,7 +12,6 @@
 #define LIBSIMHCA_SRQ_CLAIM_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "simhca-abi.h"
 #include "store.h"

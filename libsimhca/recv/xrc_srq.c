@@ -14,7 +14,6 @@
 #include "proto/qp.h"
 #include "proto/srq.h"
 #include "proto/owner.h"
-#include "proto/wqe.h"
 #include "xrc.h"
 
 /*

@@ -13,7 +13,6 @@
 #ifndef SIMHCAD_PROGRAM_H
 #define SIMHCAD_PROGRAM_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

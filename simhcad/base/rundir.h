@@ -12,7 +12,6 @@
 #define SIMHCAD_RUNDIR_H
 
 #include <limits.h>
-#include <stdbool.h>
 
 struct rundir {
 	char path[PATH_MAX]; /* absolute */

@@ -13,7 +13,6 @@
 #define SIMHCAD_DOZE_H
 
 #include <ev.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -10,7 +10,6 @@
 #define SIMHCAD_PAGING_H
 
 #include <ev.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 #define PAGING_WORKERS_MOST 64

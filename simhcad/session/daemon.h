@@ -17,7 +17,6 @@
 #include "loop/doze.h"
 #include "loop/engines.h"
 #include "loop/paging.h"
-#include "loop/releaser.h"
 #include "options.h"
 #include "report.h"
 

@@ -8,7 +8,6 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 struct daemon;
 struct wire;
