@@ -413,6 +413,7 @@ struct ucma_call {
 	uint16_t in, out;
 	_Alignas(8) uint8_t payload[SIMHCA_UCMA_MAX_WRITE];
 	const uint8_t *option;
+	struct cma_id *id; /* whom it is about, if that is found before all else */
 	struct ucma_answer *answer;
 };
 

@@ -106,19 +106,13 @@ HANDLER(create_id)
 
 HANDLER(destroy_id)
 {
-	const struct rdma_ucm_destroy_id *cmd = (const void *)call->payload;
-	struct rdma_ucm_destroy_id_resp resp;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
+	struct rdma_ucm_destroy_id_resp resp = { .events_reported = call->id->events_reported };
+	int ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
 
 	if (ret)
 		return ret;
-	resp.events_reported = id->events_reported;
-	ret = respond(call, &resp, sizeof(resp), sizeof(resp), why);
-	if (ret)
-		return ret;
-	cma_notify_waits(id, "rdma_destroy_id()");
-	cma_id_destroy(id);
+	cma_notify_waits(call->id, "rdma_destroy_id()");
+	cma_id_destroy(call->id);
 	return 0;
 }
 
@@ -148,48 +142,38 @@ HANDLER(migrate_id)
 
 /* ------------------------------------------------------------------------------------ addresses */
 
-static int bind_to(struct ucma_call *call, uint32_t handle, const union cma_addr *addr,
-		   struct simhca_why *why)
-{
-	struct cma_id *id;
-	int ret = find_id(call, handle, &id, why);
-
-	return ret ? ret : cma_bind(id, addr, why);
-}
-
 HANDLER(bind_ip)
 {
 	const struct rdma_ucm_bind_ip *cmd = (const void *)call->payload;
 	union cma_addr addr;
 
 	take_ip(&addr, &cmd->addr);
-	return bind_to(call, cmd->id, &addr, why);
+	return cma_bind(call->id, &addr, why);
 }
 
 HANDLER(bind_any_family)
 {
 	const struct rdma_ucm_bind *cmd = (const void *)call->payload;
 	union cma_addr addr;
+	struct cma_id *id;
 	int ret;
 
 	if (cmd->reserved || !cmd->addr_size)
 		return simhca_why(why, EINVAL, "there is no address");
 	ret = take_addr(&addr, &cmd->addr, cmd->addr_size, why);
-	return ret ? ret : bind_to(call, cmd->id, &addr, why);
+	if (!ret)
+		ret = find_id(call, cmd->id, &id, why);
+	return ret ? ret : cma_bind(id, &addr, why);
 }
 
 HANDLER(resolve_ip)
 {
 	const struct rdma_ucm_resolve_ip *cmd = (const void *)call->payload;
 	union cma_addr src, dst;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
 
-	if (ret)
-		return ret;
 	take_ip(&src, &cmd->src_addr);
 	take_ip(&dst, &cmd->dst_addr);
-	return cma_resolve_addr(id, &src, &dst, cmd->timeout_ms, why);
+	return cma_resolve_addr(call->id, &src, &dst, cmd->timeout_ms, why);
 }
 
 HANDLER(resolve_addr)
@@ -212,19 +196,15 @@ HANDLER(resolve_addr)
 HANDLER(resolve_route)
 {
 	const struct rdma_ucm_resolve_route *cmd = (const void *)call->payload;
-	struct cma_id *id;
-	int ret = find_with_device(call, cmd->id, &id, why);
 
-	return ret ? ret : cma_resolve_route(id, cmd->timeout_ms, why);
+	return cma_resolve_route(call->id, cmd->timeout_ms, why);
 }
 
 HANDLER(listen_on)
 {
 	const struct rdma_ucm_listen *cmd = (const void *)call->payload;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
 
-	return ret ? ret : cma_listen(id, (int)cmd->backlog, why);
+	return cma_listen(call->id, (int)cmd->backlog, why);
 }
 
 /* ---------------------------------------------------------------------------------- connections */
@@ -250,12 +230,10 @@ HANDLER(accept_it)
 {
 	const struct rdma_ucm_accept *cmd = (const void *)call->payload;
 	struct rdma_ucm_ece ece = { 0 };
-	struct cma_id *id;
+	struct cma_id *id = call->id;
 	uint64_t before;
-	int ret = find_with_device(call, cmd->id, &id, why);
+	int ret;
 
-	if (ret)
-		return ret;
 	if (!cmd->conn_param.valid)
 		return cma_accept(id, NULL, NULL, why);
 	if (call->in >= sizeof(*cmd))
@@ -283,20 +261,14 @@ HANDLER(reject_it)
 
 HANDLER(disconnect)
 {
-	const struct rdma_ucm_disconnect *cmd = (const void *)call->payload;
-	struct cma_id *id;
-	int ret = find_with_device(call, cmd->id, &id, why);
-
-	return ret ? ret : cma_disconnect(id, why);
+	return cma_disconnect(call->id, why);
 }
 
 HANDLER(notify)
 {
 	const struct rdma_ucm_notify *cmd = (const void *)call->payload;
-	struct cma_id *id;
-	int ret = find_with_device(call, cmd->id, &id, why);
 
-	return ret ? ret : cma_notify(id, cmd->event, why);
+	return cma_notify(call->id, cmd->event, why);
 }
 
 HANDLER(init_qp_attr)
@@ -372,13 +344,9 @@ static void user_path(const struct cma_id *id, struct ib_user_path_rec *rec)
 
 HANDLER(query_route)
 {
-	const struct rdma_ucm_query *cmd = (const void *)call->payload;
 	struct rdma_ucm_query_route_resp resp;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
+	const struct cma_id *id = call->id;
 
-	if (ret)
-		return ret;
 	memset(&resp, 0, sizeof(resp));
 	memcpy(&resp.src_addr, &id->src, sizeof(resp.src_addr));
 	memcpy(&resp.dst_addr, &id->dst, sizeof(resp.dst_addr));
@@ -478,18 +446,14 @@ static int query_path(struct ucma_call *call, const struct cma_id *id, struct si
 HANDLER(query)
 {
 	const struct rdma_ucm_query *cmd = (const void *)call->payload;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
 
-	if (ret)
-		return ret;
 	switch (cmd->option) {
 	case RDMA_USER_CM_QUERY_ADDR:
-		return query_addr(call, id, why);
+		return query_addr(call, call->id, why);
 	case RDMA_USER_CM_QUERY_PATH:
-		return query_path(call, id, why);
+		return query_path(call, call->id, why);
 	case RDMA_USER_CM_QUERY_GID:
-		return query_gid(call, id, why);
+		return query_gid(call, call->id, why);
 	default:
 		return simhca_why(why, ENOSYS, "there is no query %u", cmd->option);
 	}
@@ -577,17 +541,13 @@ static int set_path(struct ucma_call *call, struct cma_id *id, struct simhca_why
 HANDLER(set_option)
 {
 	const struct rdma_ucm_set_option *cmd = (const void *)call->payload;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
 
-	if (ret)
-		return ret;
 	if (cmd->optlen > call->request->option)
 		return simhca_why(why, EINVAL, "an option of %u bytes", cmd->optlen);
 	if (cmd->level == RDMA_OPTION_ID)
-		return set_id_option(call, id, why);
+		return set_id_option(call, call->id, why);
 	if (cmd->level == RDMA_OPTION_IB && cmd->optname == RDMA_OPTION_IB_PATH)
-		return set_path(call, id, why);
+		return set_path(call, call->id, why);
 	return simhca_why(why, ENOSYS, "there is no option %u of level %u", cmd->optname,
 			  cmd->level);
 }
@@ -653,12 +613,9 @@ HANDLER(resolve_ib_service)
 HANDLER(write_cm_event)
 {
 	const struct simhca_ucma_write_cm_event *cmd = (const void *)call->payload;
+	struct cma_id *id = call->id;
 	struct cma_event event;
-	struct cma_id *id;
-	int ret = find_id(call, cmd->id, &id, why);
 
-	if (ret)
-		return ret;
 	if (cmd->event != SIMHCA_UCMA_EVENT_USER && cmd->event != SIMHCA_UCMA_EVENT_INTERNAL)
 		return simhca_why(why, EINVAL, "event %u is not a program's", cmd->event);
 	if (id->file->program->events >= CMA_EVENTS)
@@ -677,66 +634,72 @@ HANDLER(write_cm_event)
 
 /* ----------------------------------------------------------------------------------- dispatch */
 
+#define COMMAND(name, type, handler)                                                               \
+	[RDMA_USER_CM_CMD_##                                                                       \
+		name] = { "rdma_cm " #name, sizeof(struct rdma_ucm_##type), handler, NULL, 0 }
+#define COMMAND_OF_ID(name, type, handler, find)                                                   \
+	[RDMA_USER_CM_CMD_##name] = { "rdma_cm " #name, sizeof(struct rdma_ucm_##type), handler,   \
+				      find, offsetof(struct rdma_ucm_##type, id) }
+
 static const struct {
 	const char *name;
 	uint16_t in; /* bytes of the payload that have to be there */
 	int (*handler)(struct ucma_call *call, struct simhca_why *why);
+	/* Finds call->id before all else, if not NULL; where in the payload its number is. */
+	int (*find)(struct ucma_call *call, uint32_t handle, struct cma_id **id,
+		    struct simhca_why *why);
+	uint16_t id;
 } commands[SIMHCA_UCMA_COUNT] = {
-	[RDMA_USER_CM_CMD_CREATE_ID] = { "rdma_cm CREATE_ID", sizeof(struct rdma_ucm_create_id),
-					 create_id },
-	[RDMA_USER_CM_CMD_DESTROY_ID] = { "rdma_cm DESTROY_ID", sizeof(struct rdma_ucm_destroy_id),
-					  destroy_id },
-	[RDMA_USER_CM_CMD_BIND_IP] = { "rdma_cm BIND_IP", sizeof(struct rdma_ucm_bind_ip),
-				       bind_ip },
-	[RDMA_USER_CM_CMD_RESOLVE_IP] = { "rdma_cm RESOLVE_IP", sizeof(struct rdma_ucm_resolve_ip),
-					  resolve_ip },
-	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = { "rdma_cm RESOLVE_ROUTE",
-					     sizeof(struct rdma_ucm_resolve_route), resolve_route },
-	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { "rdma_cm QUERY_ROUTE", sizeof(struct rdma_ucm_query),
-					   query_route },
+	COMMAND(CREATE_ID, create_id, create_id),
+	COMMAND_OF_ID(DESTROY_ID, destroy_id, destroy_id, find_id),
+	COMMAND_OF_ID(BIND_IP, bind_ip, bind_ip, find_id),
+	COMMAND_OF_ID(RESOLVE_IP, resolve_ip, resolve_ip, find_id),
+	COMMAND_OF_ID(RESOLVE_ROUTE, resolve_route, resolve_route, find_with_device),
+	COMMAND_OF_ID(QUERY_ROUTE, query, query_route, find_id),
 	[RDMA_USER_CM_CMD_CONNECT] = { "rdma_cm CONNECT", offsetof(struct rdma_ucm_connect, ece),
-				       connect_to },
-	[RDMA_USER_CM_CMD_LISTEN] = { "rdma_cm LISTEN", sizeof(struct rdma_ucm_listen), listen_on },
+				       connect_to, NULL, 0 },
+	COMMAND_OF_ID(LISTEN, listen, listen_on, find_id),
 	[RDMA_USER_CM_CMD_ACCEPT] = { "rdma_cm ACCEPT", offsetof(struct rdma_ucm_accept, ece),
-				      accept_it },
-	[RDMA_USER_CM_CMD_REJECT] = { "rdma_cm REJECT", sizeof(struct rdma_ucm_reject), reject_it },
-	[RDMA_USER_CM_CMD_DISCONNECT] = { "rdma_cm DISCONNECT", sizeof(struct rdma_ucm_disconnect),
-					  disconnect },
-	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = { "rdma_cm INIT_QP_ATTR",
-					    sizeof(struct rdma_ucm_init_qp_attr), init_qp_attr },
-	[RDMA_USER_CM_CMD_GET_OPTION] = { "rdma_cm GET_OPTION", 0, get_option },
-	[RDMA_USER_CM_CMD_SET_OPTION] = { "rdma_cm SET_OPTION", sizeof(struct rdma_ucm_set_option),
-					  set_option },
-	[RDMA_USER_CM_CMD_NOTIFY] = { "rdma_cm NOTIFY", sizeof(struct rdma_ucm_notify), notify },
-	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = { "rdma_cm JOIN_IP_MCAST",
-					     sizeof(struct rdma_ucm_join_ip_mcast), join_ip },
-	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { "rdma_cm LEAVE_MCAST",
-					   sizeof(struct rdma_ucm_destroy_id), leave },
-	[RDMA_USER_CM_CMD_MIGRATE_ID] = { "rdma_cm MIGRATE_ID", sizeof(struct rdma_ucm_migrate_id),
-					  migrate_id },
-	[RDMA_USER_CM_CMD_QUERY] = { "rdma_cm QUERY", sizeof(struct rdma_ucm_query), query },
-	[RDMA_USER_CM_CMD_BIND] = { "rdma_cm BIND", sizeof(struct rdma_ucm_bind), bind_any_family },
-	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { "rdma_cm RESOLVE_ADDR",
-					    sizeof(struct rdma_ucm_resolve_addr), resolve_addr },
-	[RDMA_USER_CM_CMD_JOIN_MCAST] = { "rdma_cm JOIN_MCAST", sizeof(struct rdma_ucm_join_mcast),
-					  join_any_family },
-	[SIMHCA_UCMA_RESOLVE_IB_SERVICE] = { "rdma_cm RESOLVE_IB_SERVICE", 0, resolve_ib_service },
+				      accept_it, find_with_device,
+				      offsetof(struct rdma_ucm_accept, id) },
+	COMMAND(REJECT, reject, reject_it),
+	COMMAND_OF_ID(DISCONNECT, disconnect, disconnect, find_with_device),
+	COMMAND(INIT_QP_ATTR, init_qp_attr, init_qp_attr),
+	[RDMA_USER_CM_CMD_GET_OPTION] = { "rdma_cm GET_OPTION", 0, get_option, NULL, 0 },
+	COMMAND_OF_ID(SET_OPTION, set_option, set_option, find_id),
+	COMMAND_OF_ID(NOTIFY, notify, notify, find_with_device),
+	COMMAND(JOIN_IP_MCAST, join_ip_mcast, join_ip),
+	COMMAND(LEAVE_MCAST, destroy_id, leave),
+	COMMAND(MIGRATE_ID, migrate_id, migrate_id),
+	COMMAND_OF_ID(QUERY, query, query, find_id),
+	COMMAND(BIND, bind, bind_any_family),
+	COMMAND(RESOLVE_ADDR, resolve_addr, resolve_addr),
+	COMMAND(JOIN_MCAST, join_mcast, join_any_family),
+	[SIMHCA_UCMA_RESOLVE_IB_SERVICE] = { "rdma_cm RESOLVE_IB_SERVICE", 0, resolve_ib_service,
+					     NULL, 0 },
 	[SIMHCA_UCMA_WRITE_CM_EVENT] = { "rdma_cm WRITE_CM_EVENT",
 					 offsetof(struct simhca_ucma_write_cm_event, param) +
 						 sizeof(uint64_t),
-					 write_cm_event },
+					 write_cm_event, find_id,
+					 offsetof(struct simhca_ucma_write_cm_event, id) },
 };
 
 int ucma_call(struct ucma_call *call, uint32_t command, struct simhca_why *why)
 {
-	int ret;
+	uint32_t handle;
+	int ret = 0;
 
 	if (!commands[command].handler)
 		return simhca_why(why, EINVAL, "there is no command %u", command);
 	if (call->in < commands[command].in)
 		return simhca_why(why, EINVAL, "%s has %u bytes, not %u", commands[command].name,
 				  commands[command].in, call->in);
-	ret = commands[command].handler(call, why);
+	if (commands[command].find) {
+		memcpy(&handle, call->payload + commands[command].id, sizeof(handle));
+		ret = commands[command].find(call, handle, &call->id, why);
+	}
+	if (!ret)
+		ret = commands[command].handler(call, why);
 	if (ret)
 		cma_notify_refusal(call->file, commands[command].name, -ret, why);
 	return ret;
