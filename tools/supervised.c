@@ -374,12 +374,13 @@ static enum supervised_outcome refuse_attributes(struct call *call)
 
 /* ------------------------------------------------------------------------------ open devices */
 
-/* The first argument, to be closed, if it is a device; else negative. */
-static int borrow_device(struct call *call, struct device_name *device)
+/* The first argument, to be closed, if it is a device, and one of those; else negative. */
+static int borrow_device(struct call *call, struct device_name *device,
+			 bool (*is_one)(const struct device_name *device))
 {
 	int fd = call_borrow(&call->caller, (int)call->notif->data.args[0]);
 
-	if (fd < 0 || device_of_fd(fd, device))
+	if (fd < 0 || (device_of_fd(fd, device) && (!is_one || is_one(device))))
 		return fd;
 	close(fd);
 	return -1;
@@ -390,7 +391,7 @@ static enum supervised_outcome control(struct call *call)
 	const __u64 *args = call->notif->data.args;
 	void *argument = (void *)(uintptr_t)args[2];
 	struct device_name device;
-	int fd = borrow_device(call, &device);
+	int fd = borrow_device(call, &device, NULL);
 	enum supervised_outcome outcome = CALL_CONTINUES;
 
 	if (fd < 0)
@@ -414,15 +415,11 @@ static enum supervised_outcome read_message(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
 	struct device_name device;
-	int fd = borrow_device(call, &device);
+	int fd = borrow_device(call, &device, device_is_umad);
 	ssize_t ret;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (!device_is_umad(&device)) {
-		close(fd);
-		return CALL_CONTINUES;
-	}
 	ret = umad_read(&call->caller, fd, (void *)(uintptr_t)args[1], args[2]);
 	if (would_wait(fd, ret))
 		return call_wait(call, fd);
@@ -434,15 +431,11 @@ static enum supervised_outcome write_command(struct call *call)
 {
 	const __u64 *args = call->notif->data.args;
 	struct device_name device;
-	int fd = borrow_device(call, &device);
+	int fd = borrow_device(call, &device, device_has_write);
 	ssize_t ret;
 
 	if (fd < 0)
 		return CALL_CONTINUES;
-	if (!device_has_write(&device)) {
-		close(fd);
-		return CALL_CONTINUES;
-	}
 	ret = device_is_umad(&device)
 		      ? umad_write(&call->caller, fd, (const void *)(uintptr_t)args[1], args[2])
 		      : rdma_cm_write(&call->caller, fd, (const void *)(uintptr_t)args[1], args[2]);
