@@ -127,6 +127,19 @@ def device_status(name):
     return next(device for device in daemon_status()['devices'] if device['name'] == name)
 
 
+def listed(what, **match):
+    """The objects of this process that `simhca qp` or `simhca mr` shows and that match."""
+    env = {**outside(), 'SIMHCA_RUNTIME_DIR': os.environ['SIMHCA_RUNTIME_DIR']}
+    done = subprocess.run([SIMHCA, what, '--json'], env=env, timeout=30, text=True,
+                          capture_output=True, check=True)
+    text = subprocess.run([SIMHCA, what], env=env, timeout=30, text=True, capture_output=True,
+                          check=True).stdout
+    found = [entry for entry in json.loads(done.stdout)
+             if all(entry[key] == value for key, value in match.items())]
+    assert len(text.splitlines()) >= len(found)
+    return found
+
+
 def forbid_system_call(*names):
     """
     From now on the kernel refuses these system calls to this process and all that it starts, as

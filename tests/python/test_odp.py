@@ -6,11 +6,9 @@ what the program drops, where the device looks at each access (by option, or bec
 forbids userfaultfd), and with an agent.
 """
 import ctypes
-import json
 import os
 import random
 import signal
-import subprocess
 import tempfile
 
 import pytest
@@ -20,7 +18,7 @@ from pyverbs.wr import SGE
 
 from harness import (CMP_SWP, FETCH_ADD, FULL, HUGE_PAGE, PAGE, READ, SEND, SEND_IMM, SUCCESS, WRITE,
                      WRITE_IMM, Side, a_place, connect, eventually, poll, poll_error, poll_ok)
-from programs import SIMHCA, free_huge_pages, outside, private_tests
+from programs import free_huge_pages, listed, private_tests
 
 ON_DEMAND = e.IBV_ACCESS_ON_DEMAND
 PAGES = 64
@@ -322,19 +320,6 @@ def test_advice(paging_pair):
             one.pd.advise_mr(advice, flags, [one.at_offset(i * PAGE, PAGE) for i in range(60)])
     one.send(WRITE, one.at_offset(0, PAGE), to=two.remote(0))
     assert poll(one.scq)[0].status == SUCCESS
-
-
-def listed(what, **match):
-    """The objects of this process that `simhca qp` or `simhca mr` shows and that match."""
-    env = {**outside(), 'SIMHCA_RUNTIME_DIR': os.environ['SIMHCA_RUNTIME_DIR']}
-    done = subprocess.run([SIMHCA, what, '--json'], env=env, timeout=30, text=True,
-                          capture_output=True, check=True)
-    text = subprocess.run([SIMHCA, what], env=env, timeout=30, text=True, capture_output=True,
-                          check=True).stdout
-    found = [entry for entry in json.loads(done.stdout)
-             if all(entry[key] == value for key, value in match.items())]
-    assert len(text.splitlines()) >= len(found)
-    return found
 
 
 def test_counters(paging_pair):

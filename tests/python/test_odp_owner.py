@@ -15,8 +15,7 @@ from pyverbs.wr import SGE
 
 from harness import (FETCH_ADD, FULL, PAGE, READ, SUCCESS, WRITE, Memory, Side, connect, eventually,
                      poll, poll_nothing, poll_ok)
-from programs import device_status, private_tests
-from test_odp import listed
+from programs import device_status, listed, private_tests
 
 PAGES = 64
 NO_USERFAULTFD = 77

@@ -22,10 +22,10 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
 from pyverbs.wr import RecvWR
 
+from extended_cq import make_cq, take
 from harness import (FLUSH, PD, PORT, QKEY, REASON, SEND, UD, WRITE, Channel,
                      Device, Side, connect, poll, poll_nothing)
 from programs import SIMHCA
-from test_cq_ex import make_cq, take
 
 PR_SET_PDEATHSIG = 1
 AT_ONCE = 20  # seconds: what hangs takes longer, and what does not takes so long on a busy machine at most
