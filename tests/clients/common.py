@@ -401,6 +401,28 @@ def expect_success(result):
     return result
 
 
+# ------------------------------------------------------------------ what programs print
+
+
+def output(device, *argv):
+    result = expect_success(device.run(*argv))
+    assert result.stderr == "", result
+    return result.stdout
+
+
+def fields(text):
+    """{name: value} of lines like `name: value`; the first of a name counts."""
+    found = {}
+    for name, value in re.findall(r"^\s*([^:\n]+):[ \t]+(\S.*)$", text, re.M):
+        found.setdefault(name, value)
+    return found
+
+
+def blocks(text):
+    """The stories of `simhca explain`, each as its lines."""
+    return [block.splitlines() for block in text.strip().split("\n\n")]
+
+
 # ----------------------------------------------------------------------------- pingpong
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What the tests of UCX, MPI and their like share: transports, and programs of ours."""
 import functools
+import math
 import pathlib
+import re
 import signal
 import subprocess
 
@@ -56,6 +58,7 @@ UCP = {
 # What programs of ours print, a line for each part.
 MPI_PARTS = {"messages": ["ring", "all to all", "both ways", "reduction"],
              "one_sided": ["put", "get", "accumulate", "fetch and op", "compare and swap"]}
+UCP_PARTS = ["tag, sync, am, stream", "put, get", "atomics", "both sides are done"]
 SHMEM_PARTS = ["put", "get", "atomics", "ring", "reduction"]
 
 
@@ -79,6 +82,25 @@ def ucx_perftest():
     """Builds of it that know MPI take themselves for one of its ranks, unless told."""
     usage = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, check=False)
     return ["ucx_perftest", *(["-P", 0] if "MPI mode" in usage.stdout + usage.stderr else [])]
+
+
+def numbers_of(client):
+    """The last line of numbers that ucx_perftest has printed."""
+    lines = [line.split() for line in client.stdout.splitlines() if line.strip()]
+    found = [[float(word) for word in line if re.fullmatch(r"[\d.]+|-?nan", word)] for line in lines]
+    found = [numbers for numbers in found if len(numbers) == 8]
+    assert found, client
+    return found[-1]
+
+
+def expect_numbers(client, iters):
+    """
+    They make sense. Those of the last moment are none if all was done, and printed, before: then it has
+    divided 0 by 0.
+    """
+    done, _, moment, latency, _, _, rate_then, rate = numbers_of(client)
+    assert done == iters and latency > 0 and rate > 0, client
+    assert math.isnan(moment) and math.isnan(rate_then) or moment > 0 and rate_then > 0, client
 
 
 def compiled(directory, source, *flags, compiler="cc"):

@@ -4,23 +4,8 @@ import re
 
 import pytest
 
-from common import SIMHCA, Device, expect_success, pingpong
-
-LINK_LAYER_NAMES = {"ethernet": "Ethernet", "ib": "InfiniBand"}
-
-
-def output(device, *argv):
-    result = expect_success(device.run(*argv))
-    assert result.stderr == "", result
-    return result.stdout
-
-
-def fields(text):
-    """{name: value} of lines like `name: value`; the first of a name counts."""
-    found = {}
-    for name, value in re.findall(r"^\s*([^:\n]+):[ \t]+(\S.*)$", text, re.M):
-        found.setdefault(name, value)
-    return found
+from common import SIMHCA, Device, expect_success, fields, output, pingpong
+from link_layers import LINK_LAYER_NAMES
 
 
 def test_ibv_devices(device):

@@ -9,7 +9,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from common import HERE, SIMHCA, Device, Launcher, expect_success, has_net_raw, is_listened_on, new_port, wait_until
+from common import (HERE, SIMHCA, Device, Launcher, blocks, expect_success, has_net_raw, is_listened_on, new_port,
+                    wait_until)
 from middleware import compiled
 from releases import lacks
 
@@ -23,11 +24,6 @@ SLEEPERS = 8  # at once
 def run(launcher, case, *options, **variables):
     return expect_success(launcher.run(SIMHCA, "run", "--private", *options, "--", PYTHON, FAILING,
                                        case, **variables))
-
-
-def blocks(text):
-    """The stories, each as its lines."""
-    return [block.splitlines() for block in text.strip().split("\n\n")]
 
 
 def story(launcher, case):

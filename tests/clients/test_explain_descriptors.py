@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from common import HERE, SIMHCA, expect_success
+from common import HERE, SIMHCA, blocks, expect_success
 from middleware import compiled
-from test_explain import blocks
 
 PYTHON = "/usr/bin/python3"
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from common import SIMHCA, Device, expect_success, pingpong
-from test_devices import LINK_LAYER_NAMES, fields, output
+from common import SIMHCA, Device, expect_success, fields, output, pingpong
+from link_layers import LINK_LAYER_NAMES
 
 PROFILES = {  # name: device, verbs' vendor and part, board, CA type, PCI's vendor and device, Gb/s
     "connectx-5": ("mlx5_0", "0x02c9", 4119, "MT_0000000008", "MT4119", "0x15b3 0x1017", "100"),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """UCX on the device: its view of it, its own benchmark, and every operation with checked data."""
-import math
 import pathlib
 import re
 import string
@@ -9,7 +8,7 @@ import pytest
 
 from common import Device, expect_success, is_listened_on, new_port, wait_until
 from common import TIME_LIMIT
-from middleware import TRANSPORTS, UCP, compiled, ucx, ucx_perftest
+from middleware import TRANSPORTS, UCP, UCP_PARTS, compiled, expect_numbers, ucx, ucx_perftest
 from rdmacm import run_both, start_listener
 
 NOBODY_ON = ["ib"]
@@ -51,25 +50,6 @@ def test_info(device):
     for attributes in found.values():
         assert float(re.match(r"[\d.]+", attributes["bandwidth"])[0]) > 1000, attributes
         assert "peer failure" in attributes["error handling"], attributes
-
-
-def numbers_of(client):
-    """The last line of numbers that ucx_perftest has printed."""
-    lines = [line.split() for line in client.stdout.splitlines() if line.strip()]
-    found = [[float(word) for word in line if re.fullmatch(r"[\d.]+|-?nan", word)] for line in lines]
-    found = [numbers for numbers in found if len(numbers) == 8]
-    assert found, client
-    return found[-1]
-
-
-def expect_numbers(client, iters):
-    """
-    They make sense. Those of the last moment are none if all was done, and printed, before: then it has
-    divided 0 by 0.
-    """
-    done, _, moment, latency, _, _, rate_then, rate = numbers_of(client)
-    assert done == iters and latency > 0 and rate > 0, client
-    assert math.isnan(moment) and math.isnan(rate_then) or moment > 0 and rate_then > 0, client
 
 
 def perftest(device, *flags, iters=ITERS, **env):
@@ -134,21 +114,18 @@ def test_wakeup_perftest(arming_device, transport, flags):
     arming_device.expect_idle()
 
 
-DONE = ["tag, sync, am, stream", "put, get", "atomics", "both sides are done"]
-
-
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_data(device, ucp_check, transport):
     """Each kind of operation, with sizes from one byte to a mebibyte, and every byte checked."""
     result = expect_success(device.run(ucp_check, "poll", **ucx(transport)))
-    assert result.stdout.splitlines() == DONE, result
+    assert result.stdout.splitlines() == UCP_PARTS, result
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_wakeup_data(arming_device, ucp_check, transport):
     """The same, asleep between the events."""
     result = expect_success(arming_device.run(ucp_check, "sleep", **ucx(transport)))
-    assert result.stdout.splitlines() == DONE, result
+    assert result.stdout.splitlines() == UCP_PARTS, result
     arming_device.expect_idle()
 
 

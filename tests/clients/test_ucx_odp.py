@@ -9,16 +9,15 @@ import signal
 import pytest
 
 from common import BUILD, TIME_LIMIT, expect_success, is_listened_on, new_port, wait_until
-from middleware import compiled, ucx, ucx_perftest
+from middleware import UCP_PARTS, compiled, expect_numbers, ucx, ucx_perftest
 from releases import needs
-from test_ucx import DONE, expect_numbers
 
 ITERS = 200
 
 # UCX 1.13 has a limit of its own for such regions, and without Mellanox's verbs it is 0.
 EXPLICIT = {"UCX_IB_REG_METHODS": "direct", "UCX_IB_ODP_MAX_SIZE": "1g"}
 IMPLICIT = {"UCX_IB_REG_METHODS": "odp,direct"}
-DATA = [*DONE[:-1], "dropped pages", DONE[-1]]
+DATA = [*UCP_PARTS[:-1], "dropped pages", UCP_PARTS[-1]]
 
 
 @pytest.fixture(scope="module")
