@@ -14,7 +14,7 @@ import pytest
 
 from attack import ATTACK, BOUND
 from protocol import NUMBER, close_all, command
-from test_rdma_cm import running
+from scripted import running
 
 REPORTS = ["status", "qp", "cq", "srq", "mr", "cm", "wire", "explain", "lint", "inject"]
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from test_usage import SUBCOMMANDS
+from tool import SUBCOMMANDS
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "completion"
 

@@ -7,9 +7,7 @@ import subprocess
 import pytest
 
 from common import BUILD
-
-SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "stat", "top", "wire",
-               "explain", "trace", "inject", "env", "cdi"]
+from tool import SUBCOMMANDS
 
 
 def one_line(text):

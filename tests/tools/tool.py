@@ -13,6 +13,8 @@ from common import BUILD, alive, wait_until
 from protocol import CONTROL_VERSION
 
 HERE = pathlib.Path(__file__).resolve().parent
+SUBCOMMANDS = ["run", "start", "stop", "status", "qp", "cq", "srq", "mr", "cm", "stat", "top", "wire",
+               "explain", "trace", "inject", "env", "cdi"]
 
 
 class Tool:
