@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Suites in one run of pytest (conftest.py, pytest.ini): what they share, and what they do not."""
+import ast
 import collections
 import os
 import pathlib
@@ -42,6 +43,22 @@ def test_files_of_tests_may_have_the_same_name():
     listed = run("--co", *twice)
     assert len(twice) > 2
     assert {line.split("::")[0] for line in listed if "::" in line} == {str(path.relative_to(TESTS.parent)) for path in twice}
+
+
+def imported(path):
+    """Words of the names that a file imports, and of the modules that it imports them from."""
+    for node in ast.walk(ast.parse(path.read_text(), path)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]:
+                yield from name.split(".")
+
+
+def test_files_of_tests_are_not_imported():
+    """pytest loads each of them by its path, under a name of its own: an import would load it a second time."""
+    tests = {path.stem for path in TESTS.glob("**/test_*.py")}
+    imports = {str(path.relative_to(TESTS)): set(imported(path)) for path in TESTS.glob("**/*.py")}
+    assert "common" in imports["suites/test_one_run.py"]
+    assert not {path: words & tests for path, words in imports.items() if words & tests}
 
 
 def test_a_failed_assertion_shows_its_values():
