@@ -9,7 +9,10 @@ function(simhca_add_static_provider)
 		return()
 	endif()
 	list(REMOVE_ITEM ARGN siblings.c) # its libibverbs is the one that it is linked with
-	add_library(simhca-provider-static STATIC EXCLUDE_FROM_ALL abi_check.c ${ARGN})
+	# The fast path, compiled anew: what simhca_step asks an older glibc for (OldestGlibc.cmake) no libc.a has.
+	get_target_property(step simhca_step SOURCES)
+	list(TRANSFORM step PREPEND ${PROJECT_SOURCE_DIR}/libsimhca/)
+	add_library(simhca-provider-static STATIC EXCLUDE_FROM_ALL abi_check.c ${ARGN} ${step})
 	target_compile_definitions(simhca-provider-static PRIVATE SIMHCA_PABI=${SIMHCA_PABI} SIMHCA_IS_STATIC)
 	get_target_property(definitions simhca-provider COMPILE_DEFINITIONS)
 	target_compile_definitions(simhca-provider-static PRIVATE ${definitions})
@@ -25,7 +28,7 @@ function(simhca_add_static_provider)
 	set(made ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libsimhca-rdmav${SIMHCA_PABI_VERSION}.a)
 	add_custom_command(OUTPUT ${made}
 		COMMAND ${PROJECT_SOURCE_DIR}/cmake/static-provider ${made} ${LIBIBVERBS_A}
-			$<TARGET_FILE:simhca-provider-static> $<TARGET_FILE:simhca_step>
-		DEPENDS simhca-provider-static simhca_step ${PROJECT_SOURCE_DIR}/cmake/static-provider VERBATIM)
+			$<TARGET_FILE:simhca-provider-static>
+		DEPENDS simhca-provider-static ${PROJECT_SOURCE_DIR}/cmake/static-provider VERBATIM)
 	add_custom_target(static-provider DEPENDS ${made})
 endfunction()
