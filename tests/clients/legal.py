@@ -399,15 +399,19 @@ def stale_memory(good):
 
 
 def filled_meanwhile(length, address, then):
-    """Calls `then` while another thread fills the memory, again and again."""
-    libc = ctypes.CDLL(None)
-    libc.getrandom.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
+    """
+    Calls `then` while another thread fills the memory: by calls that take longer than `then`, which may hold the
+    interpreter's lock.
+    """
+    memory = (ctypes.c_char * length).from_address(address)
     filled, done = threading.Event(), threading.Event()
 
     def fill():
-        while not done.is_set():
-            libc.getrandom(address, length, 0)
+        with open("/dev/urandom", "rb", buffering=0) as noise:
+            noise.readinto(memory)
             filled.set()
+            while not done.is_set():
+                os.readv(noise.fileno(), [memory] * 8)
     thread = threading.Thread(target=fill)
     thread.start()
     filled.wait()
