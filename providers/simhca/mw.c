@@ -95,9 +95,8 @@ static const char *why_not_bound(const struct shca_qp *qp, const struct ibv_mw *
 	if (bind->bind_info.length > SHCA_MAX_WINDOW)
 		return SHCA_WINDOW_TOO_LONG;
 	if (has_no_windows(&bind->bind_info))
-		return "a window of type 1 is of a region that ibv_reg_mr() has made: this one is "
-		       "a "
-		       "null region, imported, or of a dma-buf";
+		return "a window of type 1 is of a region that ibv_reg_mr() has made, and not of a "
+		       "null region, an imported one, or one of a dma-buf";
 	return "bind_info.mw_access_flags has a flag that windows do not have";
 }
 

@@ -43,7 +43,8 @@ static void purge_pipe(struct event_purge *purge, struct event_pipe *pipe, uint3
 	if (!written || pipe->purge || !is_end_of(pipe, purge->fd))
 		return;
 	unread = event_pipe_unread(pipe);
-	purge->records = unread ? malloc(unread) : NULL;
+	/* SIZE_MAX: nobody can say. */
+	purge->records = unread && unread != SIZE_MAX ? malloc(unread) : NULL;
 	if (!purge->records)
 		return;
 	/* Others write meanwhile: what is read ends with a whole record. */
