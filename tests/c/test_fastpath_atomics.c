@@ -401,13 +401,13 @@ static void who_stays_in_an_atomic(void **state)
 
 static void *let_go_later(void *arg)
 {
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < 8; i++)
 		test_nap(50 * 1000);
 	atomic_store((_Atomic uint32_t *)arg, 0);
 	return NULL;
 }
 
-/* Likewise if it stays in one after the other, in each for less than a second. */
+/* Likewise if it stays in one after the other: in two for less than a second together, and in three for more. */
 static void who_stays_again_and_again(void **state)
 {
 	struct scene scene = scene_new(*state);
