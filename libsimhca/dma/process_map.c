@@ -16,6 +16,7 @@
 
 #include "process_map.h"
 #include "simhca-calls.h"
+#include "simhca-madvise.h"
 
 /* PROCMAP_QUERY of linux/fs.h; the header of the build may be older. */
 struct map_query {
@@ -37,8 +38,6 @@ _Static_assert(sizeof(struct map_query) == 104, "the kernel's struct procmap_que
 #define MAP_IS_WRITABLE 2u
 #define MAP_IS_EXECUTABLE 4u
 #define MAP_IS_SHARED 8u
-
-#define POPULATE_READ 22 /* MADV_POPULATE_READ of linux/mman.h, likewise */
 
 struct visitor {
 	bool (*visit)(const struct simhca_mapping *mapping, void *arg);
@@ -151,7 +150,7 @@ static bool has_page(uint64_t at)
 	const struct iovec page = { (void *)(uintptr_t)at, 1 };
 	struct iovec copy = { (char[1]){ 0 }, 1 };
 	const int saved = errno;
-	bool has = !madvise((void *)(uintptr_t)(at & ~(bytes - 1)), bytes, POPULATE_READ);
+	bool has = !madvise((void *)(uintptr_t)(at & ~(bytes - 1)), bytes, MADV_POPULATE_READ);
 
 	if (!has && errno == EINVAL)
 		has = process_vm_readv(getpid(), &copy, 1, &page, 1, 0) == 1;

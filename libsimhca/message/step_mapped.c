@@ -7,19 +7,13 @@
  * comes last, and whole; messages come one after the other.
  */
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "dma/bus_error.h"
+#include "simhca-madvise.h"
 #include "step_impl.h"
 
 #define WORD 8u /* bytes */
-
-/* Since Linux 5.14; libc's headers may be older. */
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* Longer messages are copied only when the kernel says that the program's own memory is there. */
 #define LONG_BYTES 4096u

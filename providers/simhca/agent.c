@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "simhca-madvise.h"
 
 #define BOUNCE_BYTES (1u << 20)
 
@@ -92,11 +93,6 @@ static int copy(const struct shca_agent *agent, const struct simhca_agent_req *r
 	return err;
 }
 
-/* Linux 5.14 has them; its own header may be older. */
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 #define PAGE_BYTES 4096u
 #define PAGEMAP_THERE (UINT64_C(3) << 62) /* in memory, or swapped out */
 

@@ -232,7 +232,7 @@ static bool find_destination(struct cma_id *id, struct simhca_cm_path *path)
 
 /*
  * 0, or why an id gets no address: less than 0, the call fails with that errno; more than 0, ADDR_ERROR brings it;
- * ETIMEDOUT when the time is over, and ENODATA if the neighbour has not answered by then. So it is in the functions below.
+ * ETIMEDOUT when the time is over. ENODATA: the neighbour has not answered yet. So it is in the functions below.
  *
  * The source that the kernel routes packets to the destination from; its device is the id's if that has none yet. An
  * address of this daemon's is reached without a route as well.
